@@ -8,7 +8,7 @@ where that is smaller; the total is then the same for every L, so dynamic sizes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from convt_onnx.errors import GeometryError
 from convt_onnx.spec import ConvTransposeSpec
@@ -55,6 +55,22 @@ def resolve(
         UnknownSizeError: output_shape is given for an axis of unknown size.
         GeometryError: The attributes or shapes do not make sense.
     """
+    # ONNX Runtime reads an empty auto_pad as an absent one.
+    attributes = replace(attributes, auto_pad=attributes.auto_pad or "NOTSET")
+    kernel = _kernel(attributes, weight_shape, sizes)
+    _check_channels(attributes, weight_shape, in_channels, bias_shape)
+    spec = _with_explicit_pads(attributes, weight_shape, kernel)
+    _check_output_padding(spec)
+    if attributes.output_shape is not None:
+        return _from_output_shape(spec, attributes, sizes).canonical()
+    if attributes.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        return _same(spec, attributes.auto_pad).canonical()
+    return spec.canonical()
+
+
+def _kernel(
+    attributes: Attributes, weight_shape: Sequence[int], sizes: Sequence[int | None]
+) -> tuple[int, ...]:
     ndim = len(weight_shape) - 2
     if ndim < 1:
         raise GeometryError(
@@ -72,14 +88,7 @@ def resolve(
             "kernel_shape differs from the weight's shape",
             where=f"kernel_shape = {list(attributes.kernel_shape)}, weight {list(weight_shape)}",
         )
-    _check_channels(attributes, weight_shape, in_channels, bias_shape)
-    spec = _with_explicit_pads(attributes, weight_shape, kernel)
-    _check_output_padding(spec)
-    if attributes.output_shape is not None:
-        return _from_output_shape(spec, attributes, sizes).canonical()
-    if attributes.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        return _same(spec, attributes.auto_pad).canonical()
-    return spec.canonical()
+    return kernel
 
 
 def _check_channels(
@@ -167,6 +176,11 @@ def _from_output_shape(
     if len(wanted) != n:
         raise GeometryError(
             f"output_shape must have one value for each of the {n} spatial axes",
+            where=f"output_shape = {list(attributes.output_shape or ())}",
+        )
+    if any(n < 1 for n in wanted):
+        raise GeometryError(
+            "output_shape must be positive",
             where=f"output_shape = {list(attributes.output_shape or ())}",
         )
     crops, padding = [], []

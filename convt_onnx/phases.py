@@ -96,9 +96,7 @@ def plan_shifts(axis: Axis) -> PhaseAxis:
     return _plan(axis, min(axis.begin // axis.stride * axis.stride, 0), _shift_limits)
 
 
-def _plan(
-    axis: Axis, base: int, limits: Callable[[Sequence[Taps]], tuple[int, int]]
-) -> PhaseAxis:
+def _plan(axis: Axis, base: int, limits: Callable[[Sequence[Taps]], tuple[int, int]]) -> PhaseAxis:
     s = axis.stride
     # Low pads cannot be negative: where every read is late, start that many rows earlier.
     late, _ = limits([axis.phase_taps(base + r) for r in range(s)])

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import prod
+from types import EllipsisType
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ from convt_onnx.errors import GeometryError
 from convt_onnx.spec import Axis, ConvTransposeSpec
 
 Array = npt.NDArray[np.float64]
+Index = tuple[int | slice | EllipsisType, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def conv_transpose(
     xg = xs.reshape(n, g, spec.in_per_group, *sizes)
     wg = ws.reshape(g, spec.in_per_group, m, *spec.kernel)
     for tap, read, write in _taps(spec, sizes, out_sizes):
-        y[(..., *write)] += _grouped(wg[(..., *tap)].transpose(0, 2, 1), xg[(..., *read)])
+        y[write] += _grouped(wg[tap].transpose(0, 2, 1), xg[read])
     return y.reshape(n, spec.out_channels, *out_sizes)
 
 
@@ -83,9 +86,9 @@ def conv_transpose_gradients(
     wg = ws.reshape(g, ci, m, *spec.kernel)
     dx, dw = np.zeros_like(xg), np.zeros_like(wg)
     for tap, read, write in _taps(spec, sizes, out_sizes):
-        rows = dyg[(..., *write)]
-        dx[(..., *read)] += _grouped(wg[(..., *tap)], rows)
-        dw[(..., *tap)] = _outer(xg[(..., *read)], rows)
+        rows = dyg[write]
+        dx[read] += _grouped(wg[tap], rows)
+        dw[tap] = _outer(xg[read], rows)
     bias = dy.sum(axis=(0, *range(2, dy.ndim)))
     return Gradients(dx.reshape(xs.shape), dw.reshape(ws.shape), bias)
 
@@ -114,22 +117,25 @@ def _require_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -
 
 def _grouped(matrices: Array, rows: Array) -> Array:
     """[g, a, b] times [N, g, b, *sizes] -> [N, g, a, *sizes]."""
-    flat = rows.reshape(*rows.shape[:3], -1)
-    return np.matmul(matrices, flat).reshape(*rows.shape[:2], -1, *rows.shape[3:])
+    n, g, _, *sizes = rows.shape
+    # Not -1: an empty batch leaves it undefined.
+    flat = rows.reshape(*rows.shape[:3], prod(sizes))
+    products: Array = np.matmul(matrices, flat)
+    return products.reshape(n, g, matrices.shape[1], *sizes)
 
 
 def _outer(x: Array, dy: Array) -> Array:
     """Sum over batch and space: [N, g, a, *sizes], [N, g, b, *sizes] -> [g, a, b]."""
-    xs = x.reshape(*x.shape[:3], -1)
-    ys = dy.reshape(*dy.shape[:3], -1)
+    xs = x.reshape(*x.shape[:3], prod(x.shape[3:]))
+    ys = dy.reshape(*dy.shape[:3], prod(dy.shape[3:]))
     product: Array = np.matmul(xs, ys.swapaxes(2, 3)).sum(axis=0)
     return product
 
 
 def _taps(
     spec: ConvTransposeSpec, sizes: tuple[int, ...], out_sizes: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]]:
-    """Each tap with the input rows it reads and the output rows it writes."""
+) -> Iterator[tuple[Index, Index, Index]]:
+    """Each tap with the input rows it reads and the output rows it writes: indices of last axes."""
     axes = [
         [_tap_rows(a, k, n, o) for k in range(a.kernel)]
         for a, n, o in zip(spec.axes(), sizes, out_sizes, strict=True)
@@ -137,7 +143,7 @@ def _taps(
     for tap in product(*(range(k) for k in spec.kernel)):
         pairs = [rows[k] for rows, k in zip(axes, tap, strict=True)]
         if all(r.stop > r.start for r, _ in pairs):
-            yield tap, tuple(r for r, _ in pairs), tuple(w for _, w in pairs)
+            yield (..., *tap), (..., *(r for r, _ in pairs)), (..., *(w for _, w in pairs))
 
 
 def _tap_rows(axis: Axis, k: int, length: int, out: int) -> tuple[slice, slice]:

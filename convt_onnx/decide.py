@@ -1,0 +1,151 @@
+"""Choose a form for a node: what the target cannot run is out, then the expected time decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from convt_onnx.decision import Candidate, Decision
+from convt_onnx.errors import UsageError
+from convt_onnx.forms import FORMS, Form, Setting
+from convt_onnx.graph.node import ConvTransposeNode, UnreadNode
+from convt_onnx.graph.operands import RuntimeOperand
+from convt_onnx.heuristics import preferred_form, score
+from convt_onnx.reasons import REASONS, Refusal
+from convt_onnx.suggest import did_you_mean
+from convt_onnx.targets import Target
+
+NATIVE = frozenset({"keep", "undilate"})
+ASSUMED_SIZE = {1: 200, 2: 40, 3: 16}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the user asked for: a form by node path (or `all`), and nodes to leave alone."""
+
+    forms: Mapping[str, str] = field(default_factory=dict)
+    skip: frozenset[str] = frozenset()
+
+    def form_for(self, path: str) -> str | None:
+        """The forced form of a node."""
+        return self.forms.get(path, self.forms.get("all"))
+
+    def check(self, paths: set[str]) -> None:
+        """Raise UsageError where a form or a node does not exist."""
+        for path, form in self.forms.items():
+            if form not in FORMS:
+                raise UsageError(
+                    f"no form {form!r}",
+                    where=f"--form {path}={form}",
+                    help=did_you_mean(form, FORMS),
+                )
+        for path in [*self.forms, *self.skip]:
+            if path != "all" and path not in paths:
+                raise UsageError(
+                    f"no ConvTranspose node {path!r}",
+                    where=f"the model has {len(paths)}",
+                    help=did_you_mean(path, sorted(paths)) if paths else "inspect lists the nodes",
+                )
+
+
+def decide(
+    node: ConvTransposeNode | UnreadNode, target: Target, setting: Setting, choice: Choice
+) -> Decision:
+    """The decision for one node; nothing is changed."""
+    if isinstance(node, UnreadNode):
+        return Decision(node.path, None, target.name, node.refusal)
+    sizes, assumed = cost_sizes(node)
+    candidates = tuple(_candidate(f, node, target, setting, sizes) for f in FORMS.values())
+    form, reason = _choose(node, target, setting, choice, candidates)
+    return Decision(
+        path=node.path,
+        form=form,
+        target=target.name,
+        reason=reason,
+        spec=node.spec,
+        dtype=None if node.dtype is None else node.dtype.name,
+        candidates=candidates,
+        assumed_sizes=sizes if assumed else None,
+        x=node.x_name,
+        weight=node.weight.value.name or "",
+        output=node.output_name,
+    )
+
+
+def cost_sizes(node: ConvTransposeNode) -> tuple[tuple[int, ...], bool]:
+    """Spatial sizes to cost with, and whether any was assumed."""
+    default = ASSUMED_SIZE.get(node.spec.ndim, 8)
+    sizes = [default if n is None else n for n in node.sizes]
+    for i, axis in enumerate(node.spec.axes()):
+        if node.sizes[i] is None:
+            sizes[i] = max(sizes[i], 2 + max(0, -axis.offset) // axis.stride)
+    return tuple(sizes), None in node.sizes
+
+
+def _candidate(
+    form: Form,
+    node: ConvTransposeNode,
+    target: Target,
+    setting: Setting,
+    sizes: tuple[int, ...],
+) -> Candidate:
+    refusal = _target_refusal(form, node, target) or form.check(node, setting)
+    if refusal is not None:
+        return Candidate(form.name, None, refusal)
+    batch = 1 if node.batch is None else node.batch
+    return Candidate(form.name, form.work(node.spec, batch, sizes), None)
+
+
+def _target_refusal(form: Form, node: ConvTransposeNode, target: Target) -> Refusal | None:
+    native = form.name in NATIVE
+    if native and not target.conv_transpose:
+        return Refusal("CT312", f"{target.name} has no ConvTranspose")
+    if native and target.output_padding_below_stride:
+        beyond = [
+            (op, s)
+            for op, s in zip(node.spec.output_padding, node.spec.strides, strict=True)
+            if op >= s
+        ]
+        if beyond:
+            return Refusal("CT310", f"output_padding {beyond[0][0]}, stride {beyond[0][1]}")
+    dtypes = target.conv_transpose_dtypes if native else target.conv_dtypes
+    known = node.dtype is None or node.dtype in dtypes or node.dtype in target.cast_island
+    return None if known else Refusal("CT311", f"{form.name} in {node.dtype.name}")
+
+
+def _choose(
+    node: ConvTransposeNode,
+    target: Target,
+    setting: Setting,
+    choice: Choice,
+    candidates: tuple[Candidate, ...],
+) -> tuple[str | None, Refusal]:
+    if node.path in choice.skip:
+        return None, Refusal("CT109")
+    forced = choice.form_for(node.path)
+    if forced is not None:
+        refusal = FORMS[forced].check(node, setting)
+        if refusal is None:
+            return forced, Refusal("CT205", forced)
+        if node.path in choice.forms:
+            raise _does_not_apply(node.path, forced, refusal)
+    usable = {c.form: c.work for c in candidates if c.work is not None}
+    if not usable:
+        return None, Refusal("CT108", f"target {target.name}")
+    if "keep" not in usable:
+        best = min(usable, key=lambda name: score(usable[name], node, name))
+        return best, Refusal("CT203" if target.conv_transpose else "CT202")
+    if isinstance(node.weight, RuntimeOperand):
+        return "keep", Refusal("CT103" if node.weight.overridable else "CT104")
+    preferred = preferred_form(node, target)
+    if preferred in usable:
+        return preferred, Refusal("CT204")
+    return "keep", Refusal("CT201")
+
+
+def _does_not_apply(path: str, form: str, refusal: Refusal) -> UsageError:
+    return UsageError(
+        f"form {form!r} does not apply to this node",
+        where=f"node {path!r}: {REASONS[refusal.id].title} ({refusal.detail})",
+        help=f"convt-onnx explain {refusal.id}",
+    )

@@ -1,0 +1,52 @@
+"""What was decided for a node, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from convt_onnx.forms import Work
+from convt_onnx.reasons import Refusal
+from convt_onnx.spec import ConvTransposeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One form weighed for one node: what it costs, or why it is out."""
+
+    form: str
+    work: Work | None
+    refusal: Refusal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome for one node.
+
+    Attributes:
+        path: Unique name of the node.
+        form: Form taken; None where the node was left exactly as it was.
+        target: Target it was taken for.
+        reason: Stable id and detail.
+        spec: Canonical geometry, None where it is unknown.
+        dtype: Element type as ONNX names it.
+        candidates: Every form with its cost or the reason why it is out.
+        assumed_sizes: Sizes that the costs were computed for, where the model leaves them open.
+        x, output: Names of the node's input and output values.
+    """
+
+    path: str
+    form: str | None
+    target: str
+    reason: Refusal
+    spec: ConvTransposeSpec | None = None
+    dtype: str | None = None
+    candidates: tuple[Candidate, ...] = ()
+    assumed_sizes: tuple[int, ...] | None = None
+    x: str = ""
+    weight: str = ""
+    output: str = ""
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether the node is no longer a ConvTranspose."""
+        return self.form not in (None, "keep")

@@ -1,0 +1,27 @@
+"""The forms that a ConvTranspose can take, in the order in which ties are broken."""
+
+from __future__ import annotations
+
+from convt_onnx.forms.base import Form, Setting, Work
+from convt_onnx.forms.fused import CONV, GEMM, PHASES, PHASES_WINDOW
+from convt_onnx.forms.native import KEEP, UNDILATE
+from convt_onnx.forms.overlap_add import OVERLAP_ADD
+from convt_onnx.forms.split import PHASES_SPLIT
+from convt_onnx.forms.zero_insertion import ZERO_INSERTION
+
+FORMS: dict[str, Form] = {
+    form.name: form
+    for form in (
+        KEEP,
+        UNDILATE,
+        CONV,
+        GEMM,
+        PHASES,
+        PHASES_WINDOW,
+        PHASES_SPLIT,
+        OVERLAP_ADD,
+        ZERO_INSERTION,
+    )
+}
+
+__all__ = ["FORMS", "Form", "Setting", "Work"]

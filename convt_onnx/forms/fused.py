@@ -1,0 +1,146 @@
+"""`conv`, `gemm`, `phases`, `phases-window`: one convolution, then interleave and crop.
+
+x [N, C_in, *L] -> Conv [N, P*C_out, *(L+rows)] -> interleave [N, C_out, *((L+rows)*s)] -> crop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import onnx_ir as ir
+
+from convt_onnx.forms.base import MAX_PACKED_ELEMENTS, MAX_PHASES, Form, Setting, Work
+from convt_onnx.forms.interleave import Interleave, interleave, interleave_elements
+from convt_onnx.forms.weights import Layout, Packing, combine, pack_bias, pack_weight
+from convt_onnx.graph.emitter import Emitter
+from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.phases import PhaseAxis, plan_aligned, plan_window
+from convt_onnx.reasons import Refusal
+from convt_onnx.spec import Axis, ConvTransposeSpec
+
+Plan = Callable[[Axis], PhaseAxis]
+
+
+def too_large(spec: ConvTransposeSpec) -> Refusal | None:
+    """Refuses strides and kernels whose packed weight nobody could hold."""
+    phases = prod(spec.strides)
+    if phases > MAX_PHASES or prod(a.extent for a in spec.axes()) > MAX_PACKED_ELEMENTS:
+        return Refusal("CT307", f"{phases} phases, kernel {list(spec.kernel)}")
+    positions = prod(-(-a.extent // a.stride) + 2 for a in spec.axes())
+    if phases * positions * spec.out_channels * spec.in_per_group > MAX_PACKED_ELEMENTS:
+        return Refusal("CT307", f"{phases} phases of {spec.out_channels} channels")
+    return None
+
+
+def _emit(plan: Plan, em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
+    spec = node.spec
+    axes = [plan(a) for a in spec.axes()]
+    fused = [a.fused() for a in axes]
+    # Groups keep their channels together, so phases can lead only where there is one group;
+    # DepthToSpace below opset 11 needs them to lead.
+    phase_first = spec.group == 1 and setting.opset < 11
+    layout: Layout = "phase" if phase_first else "channel"
+    taps = tuple(f.taps for f in fused)
+    packing = Packing(spec, combine(fused, spec.kernel), taps, layout)
+    y = em.conv(
+        node.x,
+        pack_weight(em, node.weight, packing),
+        pack_bias(em, node.bias, packing),
+        kernel=packing.taps,
+        dilations=[f.dilation for f in fused],
+        low=[f.low for f in fused],
+        high=[f.high for f in fused],
+        group=spec.group,
+    )
+    return finish(em, y, node, axes, phase_first, setting)
+
+
+def finish(
+    em: Emitter,
+    y: ir.Value,
+    node: ConvTransposeNode,
+    axes: Sequence[PhaseAxis],
+    phase_first: bool,
+    setting: Setting,
+) -> ir.Value:
+    """Interleave the phases of `y` and crop what the output does not keep."""
+    rows = tuple(None if n is None else n + a.rows for n, a in zip(node.sizes, axes, strict=True))
+    strides = node.spec.strides
+    plan = Interleave(node.spec.out_channels, strides, node.batch, rows, phase_first)
+    y = interleave(em, y, plan, setting)
+    where = [2 + i for i in range(len(axes))]
+    return em.crop(y, where, [a.crop_begin for a in axes], [a.crop_end for a in axes])
+
+
+def crop_elements(spec: ConvTransposeSpec, axes: Sequence[PhaseAxis], sizes: Sequence[int]) -> int:
+    """Elements that the crop reads and writes for one batch entry."""
+    if not any(a.crop_begin or a.crop_end for a in axes):
+        return 0
+    return 2 * spec.out_channels * prod(spec.output_sizes(sizes))
+
+
+def _work(plan: Plan, spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
+    axes = [plan(a) for a in spec.axes()]
+    fused = [a.fused() for a in axes]
+    rows = [n + a.rows for n, a in zip(sizes, axes, strict=True)]
+    phases = prod(spec.strides)
+    packed = phases * spec.out_channels * spec.in_per_group * prod(f.taps for f in fused)
+    elements = spec.in_channels * prod(sizes) + phases * spec.out_channels * prod(rows)
+    elements += interleave_elements(spec.out_channels, spec.strides, rows)
+    elements += crop_elements(spec, axes, sizes)
+    return Work(batch * packed * prod(rows), batch * elements + packed)
+
+
+def _check_conv(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    if any(s > 1 for s in node.spec.strides):
+        return Refusal("CT301", f"strides = {list(node.spec.strides)}")
+    return too_large(node.spec)
+
+
+def _check_phases(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    if all(s == 1 for s in node.spec.strides):
+        return Refusal("CT302", f"strides = {list(node.spec.strides)}")
+    return too_large(node.spec)
+
+
+def _check_window(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    refusal = _check_phases(node, setting)
+    if refusal is None and all(a.begin % a.stride == 0 for a in node.spec.axes()):
+        return Refusal("CT304", f"pads_begin = {list(node.spec.pads_begin)}")
+    return refusal
+
+
+def _check_gemm(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    refusal = _check_phases(node, setting)
+    if refusal is None and any(a.extent > a.stride for a in node.spec.axes()):
+        return Refusal("CT303", f"kernel = {list(node.spec.kernel)}")
+    return refusal
+
+
+def _form(
+    name: str,
+    summary: str,
+    check: Callable[[ConvTransposeNode, Setting], Refusal | None],
+    plan: Plan,
+) -> Form:
+    return Form(
+        name,
+        summary,
+        check,
+        lambda em, node, setting: _emit(plan, em, node, setting),
+        lambda spec, batch, sizes: _work(plan, spec, batch, sizes),
+    )
+
+
+CONV = _form("conv", "one stride-1 convolution, kernel flipped", _check_conv, plan_aligned)
+GEMM = _form("gemm", "no overlap: one 1x1 convolution, then interleave", _check_gemm, plan_aligned)
+PHASES = _form(
+    "phases", "one convolution for all phases, exact taps, then crop", _check_phases, plan_aligned
+)
+PHASES_WINDOW = _form(
+    "phases-window",
+    "one convolution for all phases, wider window, crop in its pads",
+    _check_window,
+    plan_window,
+)

@@ -1,0 +1,86 @@
+"""`keep` and `undilate`: still a ConvTranspose, in the one spelling that runtimes agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+import onnx_ir as ir
+
+from convt_onnx.forms.base import MAX_PACKED_ELEMENTS, Form, Setting, Work
+from convt_onnx.forms.weights import spread_taps
+from convt_onnx.graph.emitter import Emitter
+from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.reasons import Refusal
+from convt_onnx.spec import ConvTransposeSpec
+
+
+def canonical_attributes(spec: ConvTransposeSpec) -> dict[str, int | list[int]]:
+    """Every attribute written out; auto_pad and output_shape gone."""
+    return {
+        "kernel_shape": list(spec.kernel),
+        "strides": list(spec.strides),
+        "dilations": list(spec.dilations),
+        "pads": [*spec.pads_begin, *spec.pads_end],
+        "output_padding": list(spec.output_padding),
+        "group": spec.group,
+    }
+
+
+def _check_keep(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    if any(b < 0 for b in node.spec.pads_begin):
+        return Refusal("CT308", f"pads_begin = {list(node.spec.pads_begin)}")
+    return None
+
+
+def _check_undilate(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    if all(d == 1 for d in node.spec.dilations):
+        return Refusal("CT309", f"dilations = {list(node.spec.dilations)}")
+    spread = prod(a.extent for a in node.spec.axes())
+    if spread * node.spec.in_channels * node.spec.out_per_group > MAX_PACKED_ELEMENTS:
+        return Refusal("CT307", f"kernel of {spread} taps")
+    return _check_keep(node, setting)
+
+
+def _emit(
+    em: Emitter, node: ConvTransposeNode, spec: ConvTransposeSpec, weight: ir.Value
+) -> ir.Value:
+    inputs = [node.x, weight] + ([] if node.bias is None else [node.bias.value])
+    return em.op("ConvTranspose", inputs, **canonical_attributes(spec))
+
+
+def _emit_keep(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
+    return _emit(em, node, node.spec, node.weight.value)
+
+
+def _emit_undilate(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
+    spec = node.spec
+    dense = replace(spec, kernel=tuple(a.extent for a in spec.axes()), dilations=(1,) * spec.ndim)
+    return _emit(em, node, dense, spread_taps(em, node.weight, spec))
+
+
+def _work_native(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
+    """GEMM to columns, then col2im, as the CPU libraries do it."""
+    weight = spec.in_channels * spec.out_per_group * prod(spec.kernel)
+    columns = spec.out_channels * prod(spec.kernel) * prod(sizes)
+    out = spec.out_channels * prod(spec.output_sizes(sizes))
+    elements = spec.in_channels * prod(sizes) + 2 * columns + 2 * out
+    return Work(batch * weight * prod(sizes), batch * elements + weight)
+
+
+def _work_undilate(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
+    dense = replace(spec, kernel=tuple(a.extent for a in spec.axes()), dilations=(1,) * spec.ndim)
+    return _work_native(dense, batch, sizes)
+
+
+KEEP = Form(
+    "keep", "ConvTranspose, every attribute explicit", _check_keep, _emit_keep, _work_native
+)
+UNDILATE = Form(
+    "undilate",
+    "ConvTranspose with the dilation written into the weight as zeros",
+    _check_undilate,
+    _emit_undilate,
+    _work_undilate,
+)

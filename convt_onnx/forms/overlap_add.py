@@ -1,0 +1,133 @@
+"""`overlap-add`: a matrix product for every tap at once, then shifted sums.
+
+y[q] = sum over shifts e of Z_e[q + e] with Z_e = W_e x, a 1x1 convolution [N, P*C_out, *L]. The
+shifted Z_e are padded to L + rows and added; interleave, crop and bias follow. Pays where the
+kernel is many strides long and the output channels are few (an inverse STFT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from itertools import product
+from math import prod
+
+import numpy as np
+import onnx_ir as ir
+
+from convt_onnx.forms.base import Form, Setting, Work
+from convt_onnx.forms.fused import crop_elements, finish, too_large
+from convt_onnx.forms.interleave import interleave_elements
+from convt_onnx.forms.weights import Layout, Packing, Table, pack_weight
+from convt_onnx.graph.emitter import Emitter
+from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.graph.operands import ConstantOperand, Operand
+from convt_onnx.phases import PhaseAxis, plan_shifts
+from convt_onnx.reasons import Refusal
+from convt_onnx.spec import ConvTransposeSpec
+
+MAX_SHIFTS = 256
+
+
+def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    if setting.opset < 7:
+        return Refusal("CT306", f"Add needs opset 7, the model has {setting.opset}")
+    refusal = too_large(node.spec)
+    if refusal is not None:
+        return refusal
+    shifts = prod(len(plan_shifts(a).shifts()) for a in node.spec.axes())
+    if shifts > MAX_SHIFTS:
+        return Refusal("CT305", f"{shifts} shifts, at most {MAX_SHIFTS}")
+    return None
+
+
+def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
+    spec = node.spec
+    axes = [plan_shifts(a) for a in spec.axes()]
+    shifts = list(product(*(a.shifts() for a in axes)))
+    # A group's channels stay together, so its shifts can only be convolutions of their own.
+    parts = (
+        _products(em, node, axes, shifts)
+        if spec.group == 1
+        else [_product(em, node, [_table(spec, axes, e)]) for e in shifts]
+    )
+    shifted = [
+        em.pad(
+            part,
+            [0, 0, *(-i for i in e)],
+            [0, 0, *(a.rows + i for a, i in zip(axes, e, strict=True))],
+        )
+        for part, e in zip(parts, shifts, strict=True)
+    ]
+    total = reduce(em.add, shifted)
+    y = finish(em, total, node, axes, spec.group == 1, setting)
+    return y if node.bias is None else em.add(y, _column(em, node.bias, spec))
+
+
+def _table(spec: ConvTransposeSpec, axes: Sequence[PhaseAxis], shift: tuple[int, ...]) -> Table:
+    """[P, 1]: the tap of each phase that reads at this shift."""
+    flat = np.zeros((1,), dtype=np.int64)
+    for axis, k, e in zip(axes, spec.kernel, shift, strict=True):
+        taps = np.array([{read: tap for tap, read in row}.get(e, -1) for row in axis.taps])
+        joint = flat[:, None] * k + taps
+        flat = np.where((flat[:, None] < 0) | (taps < 0), -1, joint).reshape(-1)
+    return flat[:, None]
+
+
+def _product(em: Emitter, node: ConvTransposeNode, tables: Sequence[Table]) -> ir.Value:
+    spec = node.spec
+    ones = (1,) * spec.ndim
+    layout: Layout = "phase" if spec.group == 1 else "channel"
+    packing = Packing(spec, np.concatenate(tables), ones, layout)
+    return em.conv(
+        node.x,
+        pack_weight(em, node.weight, packing),
+        None,
+        kernel=ones,
+        dilations=ones,
+        low=(0,) * spec.ndim,
+        high=(0,) * spec.ndim,
+        group=spec.group,
+    )
+
+
+def _products(
+    em: Emitter,
+    node: ConvTransposeNode,
+    axes: Sequence[PhaseAxis],
+    shifts: Sequence[tuple[int, ...]],
+) -> list[ir.Value]:
+    """One product for all shifts, cut into one part a shift."""
+    spec = node.spec
+    y = _product(em, node, [_table(spec, axes, e) for e in shifts])
+    if len(shifts) == 1:
+        return [y]
+    width = prod(spec.strides) * spec.out_channels
+    return [em.slice(y, [1], [i * width], [(i + 1) * width]) for i in range(len(shifts))]
+
+
+def _column(em: Emitter, bias: Operand, spec: ConvTransposeSpec) -> ir.Value:
+    """Bias as [C_out, 1, ...]."""
+    shape = [spec.out_channels] + [1] * spec.ndim
+    if isinstance(bias, ConstantOperand):
+        return em.shared(
+            (bias.value, "column", spec.ndim), lambda: bias.array().reshape(shape), "bias"
+        )
+    return em.reshape(bias.value, shape)
+
+
+def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
+    axes = [plan_shifts(a) for a in spec.axes()]
+    shifts = prod(len(a.shifts()) for a in axes)
+    rows = [n + a.rows for n, a in zip(sizes, axes, strict=True)]
+    width = prod(spec.strides) * spec.out_channels
+    packed = shifts * width * spec.in_per_group
+    elements = spec.in_channels * prod(sizes) + shifts * width * (3 * prod(sizes) + 3 * prod(rows))
+    elements += interleave_elements(spec.out_channels, spec.strides, rows)
+    elements += crop_elements(spec, axes, sizes)
+    return Work(batch * packed * prod(sizes), batch * elements + packed)
+
+
+OVERLAP_ADD = Form(
+    "overlap-add", "one matrix product for all taps, then shifted sums", _check, _emit, _work
+)

@@ -1,0 +1,216 @@
+"""Repacking of a transposed convolution's weight and bias, whatever holds them.
+
+A weight [C_in, M, *K] becomes the weight of a stride-1 convolution by picking taps from a table
+[phases, positions] (-1 is a zero) and regrouping: [g, C_in/g, M, P, T] is then laid out as
+[g, M, P, C_in/g, *T] (channel first), for one group as [P, M, C_in, *T] (phase first), or left as
+[C_in, M, *T] (native, one phase). Constants and quantised constants are repacked here, run-time
+weights by ONNX nodes that do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from convt_onnx.graph.emitter import Emitter
+from convt_onnx.graph.operands import ConstantOperand, Operand, QuantisedOperand
+from convt_onnx.phases import ConvAxis
+from convt_onnx.spec import ConvTransposeSpec
+
+Table = npt.NDArray[np.int64]
+Layout = Literal["channel", "phase", "native"]
+_PERMS: dict[Layout, tuple[int, ...]] = {
+    "channel": (0, 2, 3, 1, 4),
+    "phase": (3, 0, 2, 1, 4),
+    "native": (3, 0, 1, 2, 4),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How to repack: `table` is [P, prod(taps)] of flat tap numbers, -1 for zero."""
+
+    spec: ConvTransposeSpec
+    table: Table
+    taps: tuple[int, ...]
+    layout: Layout = "channel"
+
+    @property
+    def phases(self) -> int:
+        """P."""
+        return int(self.table.shape[0])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[P * C_out, C_in/g, *taps]; native: [C_in, M, *taps]."""
+        if self.layout == "native":
+            return (self.spec.in_channels, self.spec.out_per_group, *self.taps)
+        return (self.phases * self.spec.out_channels, self.spec.in_per_group, *self.taps)
+
+    @property
+    def split_shape(self) -> tuple[int, ...]:
+        """[g, C_in/g, M, P, T]."""
+        s = self.spec
+        return (s.group, s.in_per_group, s.out_per_group, self.phases, prod(self.taps))
+
+    @property
+    def perm(self) -> tuple[int, ...]:
+        """Order of the split axes in the packed weight."""
+        return _PERMS[self.layout]
+
+
+def combine(axes: Sequence[ConvAxis], kernel: Sequence[int]) -> Table:
+    """Table [P, T] over flat taps, phases and positions in row-major order of the axes."""
+    flat = np.zeros((1, 1), dtype=np.int64)
+    for axis, k in zip(axes, kernel, strict=True):
+        table = np.array(axis.table, dtype=np.int64)
+        joint = flat[:, None, :, None] * k + table[None, :, None, :]
+        joint[
+            np.broadcast_to(
+                (flat < 0)[:, None, :, None] | (table < 0)[None, :, None, :], joint.shape
+            )
+        ] = -1
+        flat = joint.reshape(flat.shape[0] * table.shape[0], -1)
+    return flat
+
+
+def pack_weight(em: Emitter, weight: Operand, packing: Packing) -> ir.Value:
+    """The weight of the convolution, [P * C_out, C_in/g, *taps]."""
+    key = (weight.value, packing.table.tobytes(), packing.shape, packing.layout)
+    if isinstance(weight, ConstantOperand):
+        return em.shared(key, lambda: _pack_array(weight.array(), packing, None), "weight")
+    if isinstance(weight, QuantisedOperand):
+        layout = _packed_axis(weight, packing)
+        if layout is not None:
+            return _pack_quantised(em, weight, packing, *layout)
+    return _pack_at_run_time(em, weight.value, packing)
+
+
+def _pack_array(
+    array: npt.NDArray[np.generic], packing: Packing, fill: npt.NDArray[np.generic] | None
+) -> npt.NDArray[np.generic]:
+    s = packing.spec
+    flat = array.reshape(s.group, s.in_per_group, s.out_per_group, -1)
+    column = np.zeros((*flat.shape[:3], 1), dtype=array.dtype)
+    if fill is not None:
+        column[...] = fill
+    split = np.concatenate([flat, column], axis=3)[..., packing.table]
+    return split.transpose(packing.perm).reshape(packing.shape)
+
+
+def _packed_axis(
+    weight: QuantisedOperand, packing: Packing
+) -> tuple[int | None, npt.NDArray[np.int64] | None] | None:
+    """Axis and source channel of each new scale; None where no single axis can hold them."""
+    s, p = packing.spec, packing.phases
+    if weight.axis is None or packing.layout == "native":
+        return weight.axis, None
+    if weight.axis == 1:
+        channels = np.arange(s.out_per_group)
+        if packing.layout == "phase":
+            return 0, np.tile(channels, p)
+        return 0, np.tile(np.repeat(channels, p), s.group)
+    if weight.axis == 0 and s.in_per_group == 1 and packing.layout == "channel":
+        return 0, np.repeat(np.arange(s.in_channels), s.out_per_group * p)
+    if weight.axis == 0 and s.group == 1:
+        return 1, np.arange(s.in_channels)
+    return None
+
+
+def _pack_quantised(
+    em: Emitter,
+    weight: QuantisedOperand,
+    packing: Packing,
+    axis: int | None,
+    source: npt.NDArray[np.int64] | None,
+) -> ir.Value:
+    s = packing.spec
+    fill = None
+    if weight.zero_point is not None:
+        zeros = weight.zero_point.array().reshape(-1)
+        shape = [1, 1, 1, 1]
+        if weight.axis == 0:
+            shape[:2] = [s.group, s.in_per_group]
+        elif weight.axis == 1:
+            shape[2] = s.out_per_group
+        fill = zeros.reshape(shape)
+    key = (weight.integers.value, packing.table.tobytes(), packing.shape, packing.layout)
+    integers = em.shared(key, lambda: _pack_array(weight.integers.array(), packing, fill), "weight")
+    return dequantise(em, weight, integers, axis, source)
+
+
+def dequantise(
+    em: Emitter,
+    operand: QuantisedOperand,
+    integers: ir.Value,
+    axis: int | None,
+    source: npt.NDArray[np.int64] | None,
+) -> ir.Value:
+    """DequantizeLinear of repacked integers: scale and zero point of channel `source[i]` at i."""
+    parameters = [operand.scale, operand.zero_point]
+    inputs = [integers]
+    for name, parameter in zip(("scale", "zero_point"), parameters, strict=True):
+        if parameter is None:
+            continue
+        if source is None:
+            inputs.append(parameter.value)
+        else:
+            inputs.append(em.constant(parameter.array()[source], name))
+    attributes = {
+        a.name: a.value for a in operand.node.attributes.values() if a.name not in ("axis",)
+    }
+    if axis is not None:
+        attributes["axis"] = axis
+    value = em.op("DequantizeLinear", inputs, **attributes)
+    value.type = operand.value.type
+    return value
+
+
+def _pack_at_run_time(em: Emitter, weight: ir.Value, packing: Packing) -> ir.Value:
+    s = packing.spec
+    flat = em.reshape(weight, [s.in_channels, s.out_per_group, prod(s.kernel)])
+    table = packing.table
+    if (table < 0).any():
+        flat = em.pad(flat, [0, 0, 0], [0, 0, 1])
+        table = np.where(table < 0, prod(s.kernel), table)
+    picked = em.op("Gather", [flat, em.constant(table.reshape(-1), "taps")], axis=2)
+    split = em.reshape(picked, packing.split_shape)
+    return em.reshape(em.transpose(split, packing.perm), packing.shape)
+
+
+def pack_bias(em: Emitter, bias: Operand | None, packing: Packing) -> ir.Value | None:
+    """The bias of the convolution, [P * C_out] in the order of the packed channels."""
+    if bias is None:
+        return None
+    p, c = packing.phases, packing.spec.out_channels
+    if p == 1:
+        return bias.value
+    source = np.tile(np.arange(c), p) if packing.layout == "phase" else np.repeat(np.arange(c), p)
+    if isinstance(bias, ConstantOperand):
+        key = (bias.value, p, packing.layout)
+        return em.shared(key, lambda: bias.array()[source], "bias")
+    if isinstance(bias, QuantisedOperand):
+        key = (bias.integers.value, p, packing.layout)
+        integers = em.shared(key, lambda: bias.integers.array()[source], "bias")
+        per_channel = bias.axis is not None
+        return dequantise(
+            em, bias, integers, 0 if per_channel else None, source if per_channel else None
+        )
+    return em.op("Gather", [bias.value, em.constant(source, "channels")], axis=0)
+
+
+def spread_taps(em: Emitter, weight: Operand, spec: ConvTransposeSpec) -> ir.Value:
+    """[C_in, M, *extent]: the same weight with zeros where the dilation skips rows."""
+    table = [
+        tuple(i // a.dilation if i % a.dilation == 0 else -1 for i in range(a.extent))
+        for a in spec.axes()
+    ]
+    axes = [ConvAxis((row,), dilation=1, low=0, high=0) for row in table]
+    taps = tuple(a.extent for a in spec.axes())
+    return pack_weight(em, weight, Packing(spec, combine(axes, spec.kernel), taps, "native"))

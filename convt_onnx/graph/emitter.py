@@ -1,0 +1,208 @@
+"""Writes the nodes that replace one ConvTranspose, for whatever opset the model has.
+
+Nodes are collected first and put into the graph by `splice`, so a form that fails half-way leaves
+the graph as it was, apart from initializers that nothing reads, which `splice` never registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+AttrValue = int | float | str | Sequence[int] | ir.TensorProtocol
+
+
+class NamePool:
+    """Names of a whole model, so that new ones never collide, not even across subgraphs."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._taken: set[str] = set()
+        roots = [model.graph, *(f.graph for f in model.functions.values())]
+        for graph in [g for root in roots for g in (root, *root.subgraphs())]:
+            self._taken.update(v.name or "" for v in graph.inputs)
+            self._taken.update(graph.initializers)
+            for node in graph:
+                self._taken.add(node.name or "")
+                self._taken.update(v.name or "" for v in node.outputs)
+
+    def fresh(self, base: str) -> str:
+        """A name that starts with `base` and is not in use."""
+        name, n = base, 1
+        while name in self._taken:
+            n += 1
+            name = f"{base}_{n}"
+        self._taken.add(name)
+        return name
+
+
+class Emitter:
+    """Collects nodes and constants for one place of one graph.
+
+    `inline_constants` writes constants as nodes: a function body holds no initializers, and
+    before IR 4 each initializer would have to be an input too. `cache` lives as long as the model
+    is worked on and lets nodes of one graph share packed weights.
+    """
+
+    def __init__(
+        self,
+        container: ir.Graph,
+        *,
+        opset: int,
+        inline_constants: bool,
+        names: NamePool,
+        prefix: str,
+        cache: dict[Hashable, ir.Value],
+    ) -> None:
+        self.opset = opset
+        self.nodes: list[ir.Node] = []
+        self._container = container
+        self._names = names
+        self._prefix = prefix
+        self._inline_constants = inline_constants
+        self._initializers: list[ir.Value] = []
+        self._cache = cache
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+
+    def op(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        hint: str = "",
+        **attributes: AttrValue,
+    ) -> ir.Value:
+        """Append a node with one output and return that output."""
+        name = self._names.fresh(f"{self._prefix}/{hint or op_type}")
+        node = ir.node(op_type, inputs, attributes, name=name)
+        node.outputs[0].name = self._names.fresh(f"{name}_out")
+        if inputs and inputs[0] is not None:
+            node.outputs[0].type = inputs[0].type
+        self.nodes.append(node)
+        return node.outputs[0]
+
+    def constant(self, array: npt.NDArray[np.generic], hint: str) -> ir.Value:
+        """A tensor of the file; small equal ones are shared within one place."""
+        key = (array.dtype.str, array.shape, array.tobytes()) if array.size <= 64 else None
+        if key is not None and key in self._constants:
+            return self._constants[key]
+        tensor = ir.Tensor(np.asarray(array, order="C"), name=None)
+        if self._inline_constants:
+            value = self.op("Constant", [], hint, value=tensor)
+        else:
+            value = ir.Value(name=self._names.fresh(f"{self._prefix}/{hint}"), const_value=tensor)
+            self._initializers.append(value)
+        value.type = ir.TensorType(tensor.dtype)
+        value.shape = ir.Shape(tensor.shape)
+        tensor.name = value.name
+        if key is not None:
+            self._constants[key] = value
+        return value
+
+    def shared(
+        self, key: Hashable, make: Callable[[], npt.NDArray[np.generic]], hint: str
+    ) -> ir.Value:
+        """A constant that other nodes of the same graph may read too, made once for each key."""
+        full_key = (id(self._container), key)
+        if full_key not in self._cache:
+            self._cache[full_key] = self.constant(make(), hint)
+        return self._cache[full_key]
+
+    def ints(self, values: Sequence[int], hint: str) -> ir.Value:
+        """A 1-D int64 constant."""
+        return self.constant(np.array(values, dtype=np.int64), hint)
+
+    def reshape(self, x: ir.Value, shape: Sequence[int]) -> ir.Value:
+        """Reshape; 0 copies the input's size at the same place, -1 is computed."""
+        if self.opset < 5:
+            return self.op("Reshape", [x], shape=list(shape))
+        return self.op("Reshape", [x, self.ints(shape, "shape")])
+
+    def transpose(self, x: ir.Value, perm: Sequence[int]) -> ir.Value:
+        """Transpose; nothing where the order stays."""
+        if list(perm) == sorted(perm):
+            return x
+        return self.op("Transpose", [x], perm=list(perm))
+
+    def crop(
+        self, x: ir.Value, axes: Sequence[int], begin: Sequence[int], end: Sequence[int]
+    ) -> ir.Value:
+        """Drop `begin` rows at the front and `end` at the back of each axis, whatever its size."""
+        cut = [(a, b, e) for a, b, e in zip(axes, begin, end, strict=True) if b or e]
+        if not cut:
+            return x
+        starts = [b for _, b, _ in cut]
+        ends = [-e if e else np.iinfo(np.int32).max for _, _, e in cut]
+        where = [a for a, _, _ in cut]
+        return self.slice(x, where, starts, ends)
+
+    def slice(
+        self, x: ir.Value, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int]
+    ) -> ir.Value:
+        """Slice with step 1."""
+        if self.opset < 10:
+            return self.op("Slice", [x], axes=list(axes), starts=list(starts), ends=list(ends))
+        operands = [self.ints(starts, "starts"), self.ints(ends, "ends"), self.ints(axes, "axes")]
+        return self.op("Slice", [x, *operands])
+
+    def pad(self, x: ir.Value, begin: Sequence[int], end: Sequence[int]) -> ir.Value:
+        """Zeros around every axis of x."""
+        pads = [*begin, *end]
+        if not any(pads):
+            return x
+        if self.opset < 2:
+            return self.op("Pad", [x], paddings=pads)
+        if self.opset < 11:
+            return self.op("Pad", [x], pads=pads)
+        return self.op("Pad", [x, self.ints(pads, "pads")])
+
+    def add(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Sum with broadcasting; needs opset 7."""
+        return self.op("Add", [a, b])
+
+    def cast(self, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+        """Cast to another element type."""
+        y = self.op("Cast", [x], to=int(dtype))
+        y.type = ir.TensorType(dtype)
+        return y
+
+    def conv(
+        self,
+        x: ir.Value,
+        weight: ir.Value,
+        bias: ir.Value | None,
+        *,
+        kernel: Sequence[int],
+        dilations: Sequence[int],
+        low: Sequence[int],
+        high: Sequence[int],
+        group: int,
+    ) -> ir.Value:
+        """A stride-1 convolution with every attribute written out."""
+        return self.op(
+            "Conv",
+            [x, weight] if bias is None else [x, weight, bias],
+            kernel_shape=list(kernel),
+            strides=[1] * len(kernel),
+            dilations=list(dilations),
+            pads=[*low, *high],
+            group=group,
+        )
+
+    def splice(self, before: ir.Node, result: ir.Value) -> None:
+        """Put the nodes in place of `before`, whose only output `result` takes over by name."""
+        old = before.outputs[0]
+        graph = self._container
+        used = {id(v) for node in self.nodes for v in node.inputs}
+        for value in self._initializers:
+            if id(value) in used:
+                graph.register_initializer(value)
+        graph.insert_before(before, self.nodes)
+        old.replace_all_uses_with(result, replace_graph_outputs=True)
+        graph.remove(before, safe=True)
+        name, old.name = old.name, None
+        result.name = name
+        result.type, result.shape = old.type, old.shape
+        result.doc_string = old.doc_string
+        result.metadata_props.update(old.metadata_props)

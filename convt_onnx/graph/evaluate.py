@@ -1,0 +1,199 @@
+"""The value of a tensor that is computed from constants alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+from onnx.reference import ReferenceEvaluator
+
+from convt_onnx.graph.operands import constant
+
+Array = npt.NDArray[Any]
+
+MAX_BYTES = 1 << 30
+MAX_NODES = 1000
+# Deterministic, without subgraphs, and right in onnx's reference implementation.
+FOLDABLE = frozenset(
+    [
+        "Abs",
+        "Add",
+        "Cast",
+        "CastLike",
+        "Ceil",
+        "Clip",
+        "Concat",
+        "ConstantOfShape",
+        "Cos",
+        "CumSum",
+        "Div",
+        "Einsum",
+        "Exp",
+        "Expand",
+        "EyeLike",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "Log",
+        "MatMul",
+        "Max",
+        "Mean",
+        "Min",
+        "Mul",
+        "Neg",
+        "Pad",
+        "Pow",
+        "Range",
+        "Reciprocal",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "ReduceSumSquare",
+        "Reshape",
+        "Round",
+        "ScatterElements",
+        "ScatterND",
+        "Shape",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Size",
+        "Slice",
+        "Softplus",
+        "Split",
+        "Sqrt",
+        "Squeeze",
+        "Sub",
+        "Sum",
+        "Tanh",
+        "Tile",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+        "Where",
+        "Equal",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "And",
+        "Or",
+        "Not",
+    ]
+)
+
+
+class Evaluator:
+    """Evaluates node by node; results are kept, so shared chains are computed once."""
+
+    def __init__(self, ir_version: int, opset: int) -> None:
+        self._ir_version = ir_version
+        self._opset = opset
+        self._known: dict[int, Array | None] = {}
+
+    def value(self, value: ir.Value) -> Array | None:
+        """The array, or None where it depends on anything that is not constant."""
+        order = self._chain(value)
+        if order is None:
+            return None
+        for node in order:
+            if not self._run(node):
+                return None
+        return self._known.get(id(value))
+
+    def _chain(self, value: ir.Value) -> list[ir.Node] | None:
+        """Nodes to run, in order; None where a leaf is not constant or there are too many."""
+        order: list[ir.Node] = []
+        expanded: set[int] = set()
+        pending: list[tuple[ir.Value, bool]] = [(value, False)]
+        while pending:
+            v, ready = pending.pop()
+            if id(v) in self._known:
+                if self._known[id(v)] is None:
+                    return None
+                continue
+            known = constant(v, self._ir_version)
+            if known is not None:
+                self._known[id(v)] = known.array()
+                continue
+            node = v.producer()
+            if node is None or node.domain not in ("", "ai.onnx") or node.op_type not in FOLDABLE:
+                return None
+            if ready:
+                order.append(node)
+                continue
+            if id(v) in expanded:
+                continue
+            expanded.add(id(v))
+            if len(expanded) > MAX_NODES:
+                return None
+            pending.append((v, True))
+            pending += [(i, False) for i in node.inputs if i is not None]
+        return order
+
+    def _run(self, node: ir.Node) -> bool:
+        if id(node.outputs[0]) in self._known:
+            return self._known[id(node.outputs[0])] is not None
+        feeds = {v.name or "": self._known[id(v)] for v in node.inputs if v is not None}
+        model = self._single(node, feeds)
+        results: list[Any] = []
+        if model is not None and _output_bytes(model) <= MAX_BYTES:
+            try:
+                results = ReferenceEvaluator(model).run(None, feeds)
+            except Exception:  # whatever it is, the chain stays as it was
+                results = []
+        for i, output in enumerate(node.outputs):
+            result = results[i] if i < len(results) else None
+            self._known[id(output)] = None if result is None else np.asarray(result)
+        return bool(results)
+
+    def _single(self, node: ir.Node, feeds: dict[str, Array | None]) -> onnx.ModelProto | None:
+        """A model of this node alone; small inputs also as constants, for shape inference."""
+        if any(a.is_ref() for a in node.attributes.values()):
+            return None
+        proto = ir.to_proto(node)
+        inputs, small = [], []
+        for name, array in feeds.items():
+            if array is None:
+                return None
+            dtype = ir.tensor(array).dtype
+            inputs.append(onnx.helper.make_tensor_value_info(name, int(dtype), list(array.shape)))
+            if array.size <= 64:
+                small.append(ir.to_proto(ir.tensor(array, name=name)))
+        outputs = [onnx.ValueInfoProto(name=o.name or "") for o in node.outputs]
+        graph = onnx.helper.make_graph([proto], "one", inputs, outputs, small)
+        return onnx.helper.make_model(
+            graph,
+            opset_imports=[onnx.helper.make_opsetid("", self._opset)],
+            ir_version=max(self._ir_version, 4),
+        )
+
+
+def _output_bytes(model: onnx.ModelProto) -> float:
+    """Size of the largest output by shape inference; infinite where unknown."""
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception:  # an ill-typed node: it would not run either
+        return np.inf
+    largest = 0.0
+    for output in inferred.graph.output:
+        kind = output.type.tensor_type
+        if not kind.HasField("shape"):
+            return np.inf
+        size = 8.0
+        for dim in kind.shape.dim:
+            if not dim.HasField("dim_value"):
+                return np.inf
+            size *= dim.dim_value
+        largest = max(largest, size)
+    return largest

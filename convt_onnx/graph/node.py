@@ -1,0 +1,201 @@
+"""One ConvTranspose node, read: geometry, operands, what is known of its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from convt_onnx.errors import GeometryError
+from convt_onnx.graph.operands import Dim, Operand, Shapes, read_operand
+from convt_onnx.padding import Attributes, UnknownSizeError, resolve
+from convt_onnx.reasons import Refusal
+from convt_onnx.spec import ConvTransposeSpec
+
+
+
+@dataclass(frozen=True, slots=True)
+class ConvTransposeNode:
+    """A node whose geometry is known. Sizes are None where the model leaves them open.
+
+    The names are kept apart: once the node is replaced, its values lose theirs.
+    """
+
+    node: ir.Node
+    path: str
+    x_name: str
+    output_name: str
+    spec: ConvTransposeSpec
+    x: ir.Value
+    weight: Operand
+    bias: Operand | None
+    dtype: ir.DataType | None
+    batch: int | None
+    sizes: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadNode:
+    """A node that must stay as it is, and why."""
+
+    node: ir.Node
+    path: str
+    refusal: Refusal
+
+
+def is_conv_transpose(node: ir.Node) -> bool:
+    """The standard operator, not somebody's own of the same name."""
+    return node.op_type == "ConvTranspose" and node.domain in ("", "ai.onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNode:
+    """Where a ConvTranspose stands.
+
+    Attributes:
+        node: The node.
+        path: A name that no other ConvTranspose of the model has.
+        opset: Version of the standard operators there.
+        function_body: Whether its graph is the body of a function, which holds no initializers.
+    """
+
+    node: ir.Node
+    path: str
+    opset: int
+    function_body: bool
+
+
+def find_nodes(model: ir.Model) -> Iterator[FoundNode]:
+    """Every ConvTranspose of the main graph, subgraphs and functions."""
+    seen: dict[str, int] = {}
+    roots = [("", model.graph, model.opset_imports)]
+    roots += [(f"{f.domain}:{f.name}/", f.graph, f.opset_imports) for f in model.functions.values()]
+    for prefix, graph, imports in roots:
+        opset = imports.get("", imports.get("ai.onnx", 1))
+        for node in ir.traversal.RecursiveGraphIterator(graph):
+            if is_conv_transpose(node):
+                path = prefix + (node.name or f"ConvTranspose->{node.outputs[0].name}")
+                seen[path] = seen.get(path, 0) + 1
+                unique = path if seen[path] == 1 else f"{path}#{seen[path]}"
+                body = node.graph is graph and graph is not model.graph
+                yield FoundNode(node, unique, opset, body)
+
+
+def read_node(
+    node: ir.Node, path: str, ir_version: int, shapes: Shapes
+) -> ConvTransposeNode | UnreadNode:
+    """Read a node; `shapes` adds inferred shapes by value name.
+
+    Raises:
+        GeometryError: The node is invalid, whatever its input; `where` names it.
+    """
+    try:
+        return _read(node, path, ir_version, shapes)
+    except UnknownSizeError as error:
+        return UnreadNode(node, path, Refusal("CT105", error.where))
+    except GeometryError as error:
+        where = f"node {path!r}" + (f", {error.where}" if error.where else "")
+        raise GeometryError(error.what, where=where, help=error.help) from error
+
+
+def _read(
+    node: ir.Node, path: str, ir_version: int, shapes: Shapes
+) -> ConvTransposeNode | UnreadNode:
+    inputs = list(node.inputs)
+    if len(inputs) < 2 or inputs[0] is None or inputs[1] is None:
+        raise GeometryError("ConvTranspose needs an input and a weight")
+    x, w = inputs[0], inputs[1]
+    b = inputs[2] if len(inputs) > 2 else None
+    refs = [a.name for a in node.attributes.values() if a.is_ref()]
+    if refs:
+        return UnreadNode(node, path, Refusal("CT106", ", ".join(refs)))
+    weight = read_operand(w, ir_version, shapes)
+    if weight is None:
+        return UnreadNode(node, path, Refusal("CT102", f"weight {w.name!r}"))
+    bias = None if b is None else read_operand(b, ir_version, shapes)
+    attributes = read_attributes(node)
+    dims = _dims(x, shapes)
+    ndim = len(weight.shape) - 2
+    known = dims if dims is not None else (None,) * (ndim + 2)
+    spec = resolve(
+        attributes,
+        weight.shape,
+        known[2:],
+        in_channels=known[1] if len(known) > 1 else None,
+        bias_shape=None if bias is None else bias.shape,
+    )
+    if b is not None and bias is None:
+        return UnreadNode(node, path, Refusal("CT107", f"bias {b.name!r}"))
+    if None not in known[2:]:
+        spec.output_sizes([n for n in known[2:] if n is not None])
+    dtype = x.dtype or w.dtype
+    return ConvTransposeNode(
+        node=node,
+        path=path,
+        x_name=x.name or "",
+        output_name=node.outputs[0].name or "",
+        spec=spec,
+        x=x,
+        weight=weight,
+        bias=bias,
+        dtype=dtype,
+        batch=known[0],
+        sizes=known[2:],
+    )
+
+
+def _dims(x: ir.Value, shapes: Shapes) -> tuple[int | None, ...] | None:
+    """Static sizes of a value; an inferred shape fills what the value itself leaves open."""
+    own: Sequence[Dim] | None = None
+    if x.shape is not None:
+        own = [d if isinstance(d, int) else None for d in x.shape]
+    inferred = shapes.get(x.name or "")
+    if own is None or (inferred is not None and len(inferred) != len(own)):
+        own = inferred if own is None else own
+        inferred = None
+    if own is None:
+        return None
+    merged = [
+        d if isinstance(d, int) else (inferred[i] if inferred is not None else None)
+        for i, d in enumerate(own)
+    ]
+    return tuple(d if isinstance(d, int) else None for d in merged)
+
+
+def read_attributes(node: ir.Node) -> Attributes:
+    """The node's attributes as they are written.
+
+    Raises:
+        GeometryError: An attribute has the wrong type.
+    """
+    auto_pad, group = "NOTSET", 1
+    if "auto_pad" in node.attributes:
+        auto_pad = _typed(node, "auto_pad", ir.AttributeType.STRING).as_string() or "NOTSET"
+    if "group" in node.attributes:
+        group = _typed(node, "group", ir.AttributeType.INT).as_int()
+    return Attributes(
+        kernel_shape=_ints(node, "kernel_shape"),
+        strides=_ints(node, "strides"),
+        dilations=_ints(node, "dilations"),
+        pads=_ints(node, "pads"),
+        output_padding=_ints(node, "output_padding"),
+        output_shape=_ints(node, "output_shape"),
+        auto_pad=auto_pad,
+        group=group,
+    )
+
+
+def _typed(node: ir.Node, name: str, wanted: ir.AttributeType) -> ir.Attr:
+    attribute = node.attributes[name]
+    if attribute.type != wanted:
+        raise GeometryError(
+            f"{name} must be of type {wanted.name}", where=f"{name} has type {attribute.type.name}"
+        )
+    return attribute
+
+
+def _ints(node: ir.Node, name: str) -> tuple[int, ...] | None:
+    if name not in node.attributes:
+        return None
+    return tuple(_typed(node, name, ir.AttributeType.INTS).as_ints()) or None

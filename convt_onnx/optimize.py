@@ -1,0 +1,192 @@
+"""The main job: read, run the passes, prove, write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from convt_onnx import model_io, pipeline
+from convt_onnx.decide import Choice
+from convt_onnx.decision import Decision
+from convt_onnx.errors import VerificationError
+from convt_onnx.graph.check import require_well_formed
+from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.graph.shapes import conv_transpose_shape
+from convt_onnx.passes.base import Context
+from convt_onnx.targets import Target, get_target
+from convt_onnx.verify import Source, Verification, VerifyOptions, verify
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeOptions:
+    """Everything that `optimize` takes besides the files.
+
+    Attributes:
+        target: Name of a target.
+        forms: Form by node path; the path `all` stands for every node where the form applies.
+        skip: Node paths to leave exactly as they are.
+        verify: Whether to run both models and compare.
+        checks: Inputs and tolerances for that.
+        force: Whether to replace files that exist.
+        dry_run: Decide and verify, write nothing.
+    """
+
+    target: str = "ort-cpu"
+    forms: Mapping[str, str] = field(default_factory=dict)
+    skip: frozenset[str] = frozenset()
+    verify: bool = True
+    checks: VerifyOptions = field(default_factory=VerifyOptions)
+    force: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeResult:
+    """What was done.
+
+    Attributes:
+        source, output: The files; output is None on a dry run.
+        target: Name of the target.
+        decisions: One for each ConvTranspose.
+        changes: What each pass did, by pass name.
+        modified: False where the output is a copy of the source, byte for byte.
+        verification: None where it was not asked for or nothing was modified.
+        input_bytes, output_bytes: Model and external data.
+        seconds: Wall time of the whole run.
+    """
+
+    source: Path
+    output: Path | None
+    target: str
+    decisions: tuple[Decision, ...]
+    changes: Mapping[str, tuple[str, ...]]
+    modified: bool
+    verification: Verification | None
+    input_bytes: int
+    output_bytes: int | None
+    seconds: float
+
+
+def default_output(source: Path) -> Path:
+    """`<stem>.convt.onnx` beside the input."""
+    return source.with_name(f"{source.stem}.convt.onnx")
+
+
+def optimize(
+    source: str | Path,
+    output: str | Path | None = None,
+    options: OptimizeOptions | None = None,
+    *,
+    progress: Progress = lambda step: None,
+) -> OptimizeResult:
+    """Rewrite the ConvTranspose nodes of a model for a target, verify, and write the result.
+
+    Args:
+        source: An ONNX file.
+        output: Where to write; `<stem>.convt.onnx` beside the source by default.
+        options: See OptimizeOptions.
+        progress: Called with the name of each step.
+
+    Raises:
+        ModelError, GeometryError, UsageError: The model, a node or an option is wrong.
+        VerificationError: The results differ; nothing is written.
+        MissingPartError: Verification needs onnxruntime.
+    """
+    start = time.perf_counter()
+    options = options or OptimizeOptions()
+    target = get_target(options.target)
+    source = Path(source)
+    out = default_output(source) if output is None else Path(output)
+    progress("reading")
+    loaded = model_io.load(source)
+    if not options.dry_run:
+        model_io.check_destination(loaded, out, force=options.force)
+    context, modified, nodes = _run_passes(loaded, target, options, progress)
+    verification = None
+    if modified:
+        progress("checking")
+        proto = _checked(loaded)
+        if options.verify:
+            progress("verifying")
+            verification = _verified(loaded, proto, options.checks, nodes)
+    saved = None
+    if not options.dry_run:
+        progress("writing")
+        saved = (
+            model_io.save(loaded, loaded.model, out, force=options.force)
+            if modified
+            else model_io.copy_unchanged(loaded, out, force=options.force)
+        )
+    return OptimizeResult(
+        source=source,
+        output=None if saved is None else saved.path,
+        target=target.name,
+        decisions=tuple(context.decisions),
+        changes={name: tuple(lines) for name, lines in context.changes.items()},
+        modified=modified,
+        verification=verification,
+        input_bytes=loaded.proto_bytes + loaded.external_bytes,
+        output_bytes=None if saved is None else saved.bytes + saved.external_bytes,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _run_passes(
+    loaded: model_io.LoadedModel, target: Target, options: OptimizeOptions, progress: Progress
+) -> tuple[Context, bool, list[ConvTransposeNode]]:
+    choice = Choice(options.forms, options.skip)
+    if not loaded.has_conv_transpose:
+        choice.check(set())
+        return Context(target, {}, choice), False, []
+    progress("inferring shapes")
+    shapes = model_io.infer_shapes(loaded, conv_transpose_shape)
+    context = Context(target, shapes, choice)
+    modified = False
+    for step in pipeline.build(context):
+        progress(step.name)
+        modified |= step(loaded.model).modified
+    return context, modified, context.nodes
+
+
+def _checked(loaded: model_io.LoadedModel) -> onnx.ModelProto:
+    """The rewritten model, which must pass the checker where the original does."""
+    proto = ir.to_proto(loaded.model)
+    require_well_formed(loaded.proto, proto)
+    return proto
+
+
+def _verified(
+    loaded: model_io.LoadedModel,
+    proto: onnx.ModelProto,
+    checks: VerifyOptions,
+    nodes: list[ConvTransposeNode],
+) -> Verification:
+    folder = loaded.path.parent
+    result = verify(Source(loaded.proto, folder), Source(proto, folder), checks, nodes)
+    if not result.ok:
+        raise VerificationError(
+            _what_failed(result),
+            where=f"first difference: {result.first_difference}" if result.first_difference else "",
+            help="nothing was written; --skip NODE keeps a node as it is",
+        )
+    return result
+
+
+def _what_failed(result: Verification) -> str:
+    bad = [c for c in result.outputs if not c.ok]
+    if bad:
+        c = bad[0]
+        what = c.note or f"{c.max_abs:.3g} at {c.index}, {c.excess:.3g} times what is allowed"
+        return f"verification failed: output {c.name!r} differs by {what}"
+    node = next(c for c in result.nodes if not c.ok)
+    return (
+        f"verification failed: node {node.path!r} is {node.error:.3g} from the oracle, "
+        f"{node.bound:.3g} is allowed"
+    )

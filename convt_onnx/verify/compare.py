@@ -1,0 +1,77 @@
+"""How far two tensors are apart, and how far they may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """|a - b| <= atol + rtol * |b|. `atol` None means 1e-4 of the tensor's largest magnitude."""
+
+    atol: float | None = None
+    rtol: float = 1e-4
+    # A rounding step apart is not an error where a model quantises: this share may be beyond.
+    share: float = 0.0
+
+    def absolute(self, scale: float) -> float:
+        """The absolute part for a tensor of that scale."""
+        return 1e-4 * scale if self.atol is None else self.atol
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One pair of tensors. `index` is where the difference is largest, `excess` is the largest
+    |a - b| / (atol + rtol * |b|): at most 1 where all is well.
+    """
+
+    name: str
+    ok: bool
+    max_abs: float
+    max_rel: float
+    scale: float
+    excess: float
+    index: tuple[int, ...]
+    beyond: float
+    note: str = ""
+
+
+def compare(
+    name: str, got: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: Tolerance
+) -> Comparison:
+    """Compare a result with its reference; NaN and infinity must be in the same places."""
+    if got.shape != wanted.shape:
+        note = f"shape {list(got.shape)}, expected {list(wanted.shape)}"
+        return Comparison(name, False, np.inf, np.inf, 0.0, np.inf, (), 1.0, note)
+    if not np.issubdtype(wanted.dtype, np.number) or wanted.size == 0:
+        same = bool(np.array_equal(got, wanted))
+        return Comparison(name, same, 0.0, 0.0, 0.0, 0.0, (), 0.0, "" if same else "differs")
+    a, b = got.astype(np.float64), wanted.astype(np.float64)
+    finite = np.isfinite(b)
+    if (
+        not np.array_equal(a[~finite], b[~finite], equal_nan=True)
+        or not np.isfinite(a[finite]).all()
+    ):
+        return Comparison(name, False, np.inf, np.inf, 0.0, np.inf, (), 1.0, "NaN or infinity")
+    scale = float(np.abs(b[finite]).max(initial=0.0))
+    difference = np.where(finite, np.abs(a - b), 0.0)
+    allowed = tolerance.absolute(scale) + tolerance.rtol * np.abs(np.where(finite, b, 0.0))
+    ratio = difference / np.maximum(allowed, np.finfo(np.float64).tiny)
+    index = np.unravel_index(int(ratio.argmax()), ratio.shape)
+    beyond = float((ratio > 1).mean())
+    worst = float(difference.max())
+    return Comparison(
+        name=name,
+        ok=beyond <= tolerance.share,
+        max_abs=worst,
+        max_rel=worst / scale if scale else 0.0,
+        scale=scale,
+        excess=float(ratio.max()),
+        index=tuple(int(i) for i in index),
+        beyond=beyond,
+        note="all zero" if scale == 0 else "",
+    )

@@ -1,0 +1,164 @@
+"""Inputs to verify with: the user's, or seeded random ones of stated sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from convt_onnx.errors import UsageError
+from convt_onnx.suggest import did_you_mean
+
+InputShapes = Mapping[str, tuple[int, ...]]
+Described = tuple[str, str, list[int | str | None]]
+
+MAX_ELEMENTS = 1 << 28
+# Sizes to try for open spatial axes: not square and odd first, then what strided encoders need.
+OPEN_SIZES = ((13, 11, 9), (20, 24, 16), (64, 96, 32), (128, 192, 64), (256, 256, 64), (512, 512))
+_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
+    "tensor(bool)": np.bool_,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Arrays by input name, and where they come from ("file" or "random")."""
+
+    arrays: dict[str, npt.NDArray[Any]]
+    origin: str
+
+    @property
+    def shapes(self) -> dict[str, list[int]]:
+        """Shape of each input."""
+        return {name: list(a.shape) for name, a in self.arrays.items()}
+
+
+def from_file(path: Path, described: Sequence[Described]) -> Inputs:
+    """Inputs from an .npz file; keys are input names, with or without a leading `in_`.
+
+    Raises:
+        UsageError: The file cannot be read, or an input is missing.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            given = {k: data[k] for k in data.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"cannot read inputs from {path}", where=str(error)) from error
+    arrays = {}
+    for name, kind, _ in described:
+        key = name if name in given else f"in_{name}"
+        if key not in given:
+            raise UsageError(
+                f"{path} has no array for input {name!r}",
+                where=f"it has {', '.join(given) or 'nothing'}",
+                help=did_you_mean(name, given),
+            )
+        arrays[name] = given[key].astype(_TYPES.get(kind, given[key].dtype), copy=False)
+    return Inputs(arrays, "file")
+
+
+def candidates(described: Sequence[Described], shapes: InputShapes, seed: int) -> Iterator[Inputs]:
+    """Random inputs, sizes from likely to less likely; one only where no axis is open.
+
+    Raises:
+        UsageError: A shape does not fit, a type cannot be made, or the input would be too large.
+    """
+    _check(described, shapes)
+    made = set()
+    for sizes in OPEN_SIZES:
+        chosen = _choose_sizes(described, shapes, sizes)
+        key = tuple(sorted(chosen.items()))
+        if key in made:
+            continue
+        made.add(key)
+        rng = np.random.default_rng(seed)
+        arrays = {name: _draw(rng, name, kind, chosen[name]) for name, kind, _ in described}
+        yield Inputs(arrays, "random")
+
+
+def _check(described: Sequence[Described], shapes: InputShapes) -> None:
+    names = {name: shape for name, _, shape in described}
+    for name, given in shapes.items():
+        if name not in names:
+            raise UsageError(
+                f"no input {name!r}", where="--input-shapes", help=did_you_mean(name, names)
+            )
+        wanted = names[name]
+        fits = len(wanted) == len(given) or not wanted
+        if not fits or any(
+            isinstance(w, int) and w != g for w, g in zip(wanted, given, strict=False)
+        ):
+            raise UsageError(
+                f"the shape for input {name!r} does not fit",
+                where=f"given {list(given)}, the model has {wanted}",
+                help="--input-shapes NAME:1,3,64,64",
+            )
+
+
+def _choose_sizes(
+    described: Sequence[Described], shapes: InputShapes, sizes: Sequence[int]
+) -> dict[str, tuple[int, ...]]:
+    symbols: dict[str, int] = {}
+    for name, _, shape in described:
+        for symbol, size in zip(shape, shapes.get(name, ()), strict=False):
+            if isinstance(symbol, str):
+                symbols[symbol] = size
+    return {
+        name: shapes.get(name) or _open_shape(shape, symbols, sizes) for name, _, shape in described
+    }
+
+
+def _open_shape(
+    shape: Sequence[int | str | None], symbols: dict[str, int], sizes: Sequence[int]
+) -> tuple[int, ...]:
+    result, used = [], 0
+    for axis, dim in enumerate(shape):
+        if isinstance(dim, int):
+            result.append(dim)
+            continue
+        if isinstance(dim, str) and dim in symbols:
+            result.append(symbols[dim])
+            continue
+        size = 2 if axis == 0 and len(shape) > 1 else sizes[min(used, len(sizes) - 1)]
+        used += axis > 0
+        if isinstance(dim, str):
+            symbols[dim] = size
+        result.append(size)
+    return tuple(result)
+
+
+def _draw(
+    rng: np.random.Generator, name: str, kind: str, shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    if int(np.prod(shape, dtype=object)) > MAX_ELEMENTS:
+        raise UsageError(
+            f"input {name!r} would be too large to verify with",
+            where=f"shape {list(shape)}",
+            help="--input-shapes NAME:… for a smaller one, or --no-verify",
+        )
+    dtype = _TYPES.get(kind)
+    if dtype is None:
+        raise UsageError(
+            f"cannot make a random input of type {kind}",
+            where=f"input {name!r}",
+            help="--inputs FILE.npz",
+        )
+    if dtype is np.bool_:
+        return rng.random(shape) < 0.5
+    if np.issubdtype(dtype, np.floating):
+        return rng.standard_normal(shape).astype(dtype)
+    if dtype in (np.int8, np.uint8):
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+    return rng.integers(0, 8, shape, dtype=dtype)

@@ -1,0 +1,96 @@
+"""ONNX Runtime, CPU provider: the first judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from convt_onnx.errors import ConvtError, ExitCode, MissingPartError
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+class RunError(ConvtError):
+    """ONNX Runtime does not load or run a model."""
+
+    exit_code = ExitCode.CHECK_FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model to run: its message and the folder that its external data is in."""
+
+    proto: onnx.ModelProto
+    folder: Path
+
+
+def onnxruntime() -> Any:
+    """The onnxruntime module, quiet.
+
+    Raises:
+        MissingPartError: It is not installed.
+    """
+    try:
+        import onnxruntime as ort
+    except ImportError as error:
+        raise MissingPartError(
+            "onnxruntime is not installed, so nothing can be verified",
+            help="pip install 'convt-onnx[cpu]', or pass --no-verify",
+        ) from error
+    ort.set_default_logger_severity(4)
+    return ort
+
+
+class Runner:
+    """One session. `extra` names values of the main graph to be returned besides the outputs."""
+
+    def __init__(self, source: Source, extra: Sequence[str] = (), threads: int = 0) -> None:
+        ort = onnxruntime()
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(source.folder.resolve())
+        )
+        data = _serialise(source.proto, extra)
+        try:
+            self._session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's exceptions share no base of their own
+            raise RunError("ONNX Runtime does not load the model", where=_line(error)) from error
+
+    @property
+    def inputs(self) -> list[tuple[str, str, list[int | str | None]]]:
+        """(name, onnxruntime type, shape) of each input that must be fed."""
+        return [(i.name, i.type, list(i.shape)) for i in self._session.get_inputs()]
+
+    def run(self, feeds: Arrays) -> dict[str, npt.NDArray[Any]]:
+        """Every output by name; tensors only."""
+        names = [o.name for o in self._session.get_outputs()]
+        try:
+            values = self._session.run(names, dict(feeds))
+        except Exception as error:
+            raise RunError("ONNX Runtime does not run the model", where=_line(error)) from error
+        pairs = zip(names, values, strict=True)
+        return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
+
+
+def _serialise(proto: onnx.ModelProto, extra: Sequence[str]) -> bytes:
+    present = len(proto.graph.output)
+    known = {o.name for o in proto.graph.output}
+    proto.graph.output.extend(
+        onnx.ValueInfoProto(name=n) for n in dict.fromkeys(extra) if n not in known
+    )
+    try:
+        return proto.SerializeToString()
+    finally:
+        del proto.graph.output[present:]
+
+
+def _line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) < 400 else text[:400] + " …"

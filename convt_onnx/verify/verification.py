@@ -1,0 +1,181 @@
+"""Original against rewritten: end to end in ONNX Runtime, and node by node against the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+
+from convt_onnx.errors import VerificationError
+from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.verify.compare import Comparison, Tolerance, compare
+from convt_onnx.verify.inputs import Inputs, InputShapes, candidates, from_file
+from convt_onnx.verify.nodes import NodeCheck, check_nodes
+from convt_onnx.verify.session import Arrays, RunError, Runner, Source
+from convt_onnx.verify.twin import float32_twin, other_floats
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What the user may set; `tolerance.atol` None scales with each output."""
+
+    inputs: Path | None = None
+    input_shapes: InputShapes = field(default_factory=dict)
+    seed: int = 0
+    atol: float | None = None
+    rtol: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result.
+
+    Attributes:
+        ok: Everything within its bound.
+        outputs: One comparison a graph output.
+        nodes: One check a node of the main graph.
+        arithmetic: "float32", or "float32 twin" where the model's own type has no CPU kernel.
+        inputs: Shape of each input, and whether from a file or random.
+        first_difference: The node or value where the models part, on failure.
+        notes: What a reader should know: what could not be compared, and why.
+    """
+
+    ok: bool
+    outputs: tuple[Comparison, ...]
+    nodes: tuple[NodeCheck, ...]
+    arithmetic: str
+    input_shapes: dict[str, list[int]]
+    input_origin: str
+    seed: int
+    tolerance: Tolerance
+    first_difference: str | None
+    notes: tuple[str, ...]
+
+
+def verify(
+    original: Source,
+    rewritten: Source,
+    options: VerifyOptions,
+    nodes: Sequence[ConvTransposeNode] = (),
+) -> Verification:
+    """Run both models on the same inputs and compare.
+
+    Raises:
+        VerificationError: The rewritten model does not run where the original does.
+        MissingPartError: onnxruntime is not installed.
+        UsageError: The inputs do not fit.
+    """
+    notes: list[str] = []
+    arithmetic = "float32"
+    if other_floats(original.proto):
+        arithmetic = "float32 twin"
+        notes.append("compared in float32: the CPU provider computes no narrower or wider float")
+        original, rewritten = float32_twin(original), float32_twin(rewritten)
+    inputs, wanted, refused = _run_original(original, rewritten, options)
+    tolerance = _tolerance(options, original.proto)
+    outputs: tuple[Comparison, ...] = ()
+    if refused:
+        notes.append(f"the original does not run ({refused}); nodes are judged by the oracle alone")
+    else:
+        got = _run_rewritten(rewritten, inputs.arrays)
+        outputs = tuple(compare(n, got[n], wanted[n], tolerance) for n in wanted)
+        notes += [
+            f"output {c.name!r} is all zero: that proves little"
+            for c in outputs
+            if c.note == "all zero"
+        ]
+    checks = tuple(check_nodes(original, rewritten, nodes, inputs.arrays))
+    ok = all(c.ok for c in outputs) and all(c.ok for c in checks)
+    return Verification(
+        ok=ok,
+        outputs=outputs,
+        nodes=checks,
+        arithmetic=arithmetic,
+        input_shapes=inputs.shapes,
+        input_origin=inputs.origin,
+        seed=options.seed,
+        tolerance=tolerance,
+        first_difference=None
+        if ok
+        else _first_difference(original, rewritten, checks, inputs.arrays, tolerance),
+        notes=tuple(notes),
+    )
+
+
+def _tolerance(options: VerifyOptions, proto: onnx.ModelProto) -> Tolerance:
+    steps = any(n.op_type in ("QuantizeLinear", "DynamicQuantizeLinear") for n in proto.graph.node)
+    default = Tolerance(share=0.001 if steps else 0.0)
+    rtol = default.rtol if options.rtol is None else options.rtol
+    return Tolerance(options.atol, rtol, default.share)
+
+
+def _run_original(
+    original: Source, rewritten: Source, options: VerifyOptions
+) -> tuple[Inputs, Arrays, str]:
+    """Inputs that the original runs on, its outputs, and why it does not run where it does not."""
+    try:
+        return *_run_on_some(original, options), ""
+    except RunError as error:
+        refused = error
+    try:
+        inputs, _ = _run_on_some(rewritten, options)
+    except RunError:
+        raise refused from None
+    return inputs, {}, refused.where
+
+
+def _run_on_some(source: Source, options: VerifyOptions) -> tuple[Inputs, Arrays]:
+    runner = Runner(source)
+    if options.inputs is not None:
+        inputs = from_file(options.inputs, runner.inputs)
+        return inputs, runner.run(inputs.arrays)
+    first: RunError | None = None
+    for inputs in candidates(runner.inputs, options.input_shapes, options.seed):
+        try:
+            return inputs, runner.run(inputs.arrays)
+        except RunError as error:
+            first = first or error
+    raise RunError(
+        "the original model does not run on random inputs",
+        where=first.where if first else "",
+        help="give sizes with --input-shapes NAME:1,3,64,64 or data with --inputs FILE.npz",
+    )
+
+
+def _run_rewritten(rewritten: Source, feeds: Arrays) -> Arrays:
+    try:
+        return Runner(rewritten).run(feeds)
+    except RunError as error:
+        raise VerificationError(
+            "the rewritten model does not run in ONNX Runtime",
+            where=error.where,
+            help="please report this with the model; --skip NODE keeps a node as it is",
+        ) from error
+
+
+def _first_difference(
+    original: Source,
+    rewritten: Source,
+    checks: Sequence[NodeCheck],
+    feeds: Arrays,
+    tolerance: Tolerance,
+) -> str | None:
+    """The first bad node, else the first value in graph order that both models have and differs."""
+    for check in checks:
+        if not check.ok:
+            return check.path
+    made = {o for n in rewritten.proto.graph.node for o in n.output}
+    common = [(n.name, o) for n in original.proto.graph.node for o in n.output if o in made]
+    names = [o for _, o in common]
+    try:
+        before, after = Runner(original, names).run(feeds), Runner(rewritten, names).run(feeds)
+    except RunError:
+        return None
+    for node, name in common:
+        if name in before and name in after:
+            c = compare(name, after[name], before[name], tolerance)
+            if not c.ok:
+                return f"{node or name} (value {name!r})"
+    return None

@@ -1,0 +1,55 @@
+"""What every pass shares: a name, a summary, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from convt_onnx.decide import Choice
+from convt_onnx.decision import Decision
+from convt_onnx.graph.node import ConvTransposeNode, Shapes
+from convt_onnx.targets import Target
+
+
+@dataclass(slots=True)
+class Context:
+    """What a run knows and what its passes add.
+
+    Attributes:
+        target: Where the model is to run.
+        shapes: Inferred shapes by value name.
+        choice: What the user asked for.
+        decisions: One for each ConvTranspose, filled by the pass that lowers them.
+        nodes: The nodes of the main graph as they were before that, for verification.
+        changes: What each pass did, by pass name.
+    """
+
+    target: Target
+    shapes: Shapes
+    choice: Choice
+    decisions: list[Decision] = field(default_factory=list)
+    nodes: list[ConvTransposeNode] = field(default_factory=list)
+    changes: dict[str, list[str]] = field(default_factory=dict)
+
+
+class Pass(ir.passes.InPlacePass):
+    """An in-place pass that reports its changes to the context."""
+
+    name = ""
+    summary = ""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Run on the whole model; modified if any change was reported."""
+        changes = list(self.run(model))
+        self.context.changes[self.name] = changes
+        return ir.passes.PassResult(model, modified=bool(changes))
+
+    def run(self, model: ir.Model) -> Iterator[str]:
+        """Change the model and yield one line for each change."""
+        raise AssertionError(f"{type(self).__name__} does nothing")

@@ -1,0 +1,55 @@
+"""One spelling for every ConvTranspose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from convt_onnx.forms.native import canonical_attributes
+from convt_onnx.graph.node import ConvTransposeNode, find_nodes, read_node
+from convt_onnx.passes.base import Pass
+
+
+class CanonicalPads(Pass):
+    """Writes every attribute of every ConvTranspose out.
+
+    Rules, per node::
+
+        1. auto_pad, output_shape       -> pads, output_padding
+        2. output_padding op, end pad e -> e - op if that is positive, else output_padding op - e
+        3. dilation d on a kernel of 1  -> dilation 1
+        4. absent attributes            -> their defaults
+
+    Not where the crop depends on an open size, attributes come from a function's caller, or a
+    begin pad is negative (no runtime takes it; a convolution form does).
+    """
+
+    name = "canonical-pads"
+    summary = "auto_pad, output_shape and output_padding become explicit pads"
+
+    def run(self, model: ir.Model) -> Iterator[str]:
+        """Rewrite the attributes in place."""
+        for found in find_nodes(model):
+            read = read_node(found.node, found.path, model.ir_version, self.context.shapes)
+            if found.path in self.context.choice.skip:
+                continue
+            if isinstance(read, ConvTransposeNode) and self._try(read):
+                yield f"{found.path}: attributes written out"
+
+    def _try(self, read: ConvTransposeNode) -> bool:
+        if any(b < 0 for b in read.spec.pads_begin):
+            return False
+        wanted = canonical_attributes(read.spec)
+        attributes = read.node.attributes
+        current = {
+            name: a.as_ints() if a.type == ir.AttributeType.INTS else a.value
+            for name, a in attributes.items()
+        }
+        if {k: list(v) if isinstance(v, tuple) else v for k, v in current.items()} == wanted:
+            return False
+        for name in ("auto_pad", "output_shape"):
+            attributes.pop(name, None)
+        for name, value in wanted.items():
+            attributes[name] = ir.convenience.convert_attribute(name, value)
+        return True

@@ -1,0 +1,78 @@
+"""Weights and biases that are computed from constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from convt_onnx.graph.cleanup import remove_unused
+from convt_onnx.graph.emitter import NamePool
+from convt_onnx.graph.evaluate import Evaluator
+from convt_onnx.graph.node import find_nodes
+from convt_onnx.graph.operands import constant, quantised
+from convt_onnx.passes.base import Pass
+
+
+class FoldWeights(Pass):
+    """Replaces a computed weight or bias by its value.
+
+    Rules, for input 1 and 2 of every ConvTranspose::
+
+        1. f(constants) -> constant, f any chain of deterministic standard operators
+           (weight_norm, spectral_norm, Identity, Cast, Transpose, Expand, ScatterND, MatMul, ...)
+        2. a value that several nodes read is folded once and stays shared
+        3. DequantizeLinear of constants stays: the model remains quantised
+        4. what nothing reads any more goes
+
+    Not where any input of the chain is known at run time only, an initializer may be overridden
+    by the caller, an operator is random or not in the list, or the value would be over 1 GiB.
+    """
+
+    name = "fold-weights"
+    summary = "weights and biases computed from constants become constants"
+
+    def run(self, model: ir.Model) -> Iterator[str]:
+        """Fold, one line a value."""
+        names = NamePool(model)
+        done: dict[int, ir.Value] = {}
+        for found in find_nodes(model):
+            evaluator = Evaluator(model.ir_version, found.opset)
+            inline = found.function_body or model.ir_version < 4
+            for index in (1, 2):
+                value = found.node.inputs[index] if len(found.node.inputs) > index else None
+                if value is None or not self._wanted(value, model.ir_version):
+                    continue
+                if id(value) not in done:
+                    array = evaluator.value(value)
+                    if array is None:
+                        continue
+                    done[id(value)] = _place(value, ir.Tensor(array), names, inline)
+                found.node.replace_input_with(index, done[id(value)])
+                remove_unused([value])
+                yield f"{found.path}: {value.name} folded"
+
+    def _wanted(self, value: ir.Value, ir_version: int) -> bool:
+        known = constant(value, ir_version) or quantised(value, ir_version)
+        return known is None and value.producer() is not None
+
+
+def _place(value: ir.Value, tensor: ir.Tensor, names: NamePool, inline: bool) -> ir.Value:
+    """The constant, in the graph where the value was computed."""
+    producer = value.producer()
+    graph = None if producer is None else producer.graph
+    if producer is None or graph is None:
+        raise AssertionError("only values that a node of a graph makes are folded")
+    name = names.fresh(f"{value.name}/folded")
+    tensor.name = name
+    if inline:
+        node = ir.node("Constant", [], {"value": tensor}, name=names.fresh(f"{name}/Constant"))
+        folded = node.outputs[0]
+        folded.name = name
+        graph.insert_before(producer, node)
+    else:
+        folded = ir.Value(name=name, const_value=tensor)
+        graph.register_initializer(folded)
+    folded.type = ir.TensorType(tensor.dtype)
+    folded.shape = ir.Shape(tensor.shape)
+    return folded

@@ -1,0 +1,79 @@
+"""Decide each node's form and write it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+import onnx_ir as ir
+
+from convt_onnx.decide import decide
+from convt_onnx.forms import FORMS, Setting
+from convt_onnx.graph.cast_island import with_cast_island
+from convt_onnx.graph.cleanup import remove_unused
+from convt_onnx.graph.emitter import Emitter, NamePool
+from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
+from convt_onnx.passes.base import Pass
+
+
+class Lower(Pass):
+    """Replaces each ConvTranspose by the form that was decided for it.
+
+    Rules::
+
+        1. a decision is made for every node, in graph order, before anything changes
+        2. `keep` and nodes left alone are not touched (canonical-pads did what there is to do)
+        3. any other form: its nodes take the node's place and its output's name;
+           weights that nothing reads any more go
+        4. element types that the target takes in neither operator are computed in float32
+           between two Casts
+    """
+
+    name = "lower"
+    summary = "each node becomes the form that was decided for it"
+
+    def run(self, model: ir.Model) -> Iterator[str]:
+        """Decide, then rewrite."""
+        found = list(find_nodes(model))
+        self.context.choice.check({f.path for f in found})
+        plans = []
+        for f in found:
+            read = read_node(f.node, f.path, model.ir_version, self.context.shapes)
+            setting = self._setting(f)
+            decision = decide(read, self.context.target, setting, self.context.choice)
+            self.context.decisions.append(decision)
+            if isinstance(read, ConvTransposeNode) and f.node.graph is model.graph:
+                self.context.nodes.append(read)
+            plans.append((f, read, decision.form, setting))
+        names = NamePool(model)
+        cache: dict[Hashable, ir.Value] = {}
+        for f, read, form, setting in plans:
+            if form is None or isinstance(read, UnreadNode):
+                continue
+            island = read.dtype in self.context.target.cast_island
+            if form == "keep" and not island:
+                continue
+            emitter = Emitter(
+                f.node.graph,
+                opset=f.opset,
+                inline_constants=f.function_body or model.ir_version < 4,
+                names=names,
+                prefix=f.path,
+                cache=cache,
+            )
+            self._rewrite(emitter, read, form, setting, island)
+            yield f"{f.path}: {form}"
+
+    def _setting(self, found: FoundNode) -> Setting:
+        target = self.context.target
+        return Setting(found.opset, target.depth_to_space, target.shape_ops)
+
+    def _rewrite(
+        self, em: Emitter, node: ConvTransposeNode, form: str, setting: Setting, island: bool
+    ) -> None:
+        old = [v for v in node.node.inputs if v is not None]
+        inner = with_cast_island(em, node) if island else node
+        result = FORMS[form].emit(em, inner, setting)
+        if island and node.dtype is not None:
+            result = em.cast(result, node.dtype)
+        em.splice(node.node, result)
+        remove_unused(old)
