@@ -37,7 +37,7 @@ class FoldWeights(Pass):
         names = NamePool(model)
         done: dict[int, ir.Value] = {}
         for found in find_nodes(model):
-            evaluator = Evaluator(model.ir_version, found.opset)
+            evaluator = Evaluator(model.ir_version, found.opset, self.context.shapes)
             inline = found.function_body or model.ir_version < 4
             for index in (1, 2):
                 value = found.node.inputs[index] if len(found.node.inputs) > index else None

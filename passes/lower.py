@@ -35,7 +35,7 @@ class Lower(Pass):
         """Decide, then rewrite."""
         found = list(find_nodes(model))
         self.context.choice.check({f.path for f in found})
-        plans = []
+        plans: list[tuple[FoundNode, str, Setting]] = []
         for f in found:
             read = read_node(f.node, f.path, model.ir_version, self.context.shapes)
             setting = self._setting(f)
@@ -43,11 +43,14 @@ class Lower(Pass):
             self.context.decisions.append(decision)
             if isinstance(read, ConvTransposeNode) and f.node.graph is model.graph:
                 self.context.nodes.append(read)
-            plans.append((f, read, decision.form, setting))
+            if decision.form is not None:
+                plans.append((f, decision.form, setting))
         names = NamePool(model)
         cache: dict[Hashable, ir.Value] = {}
-        for f, read, form, setting in plans:
-            if form is None or isinstance(read, UnreadNode):
+        for f, form, setting in plans:
+            # Read again: an earlier rewrite may have replaced what this node reads.
+            read = read_node(f.node, f.path, model.ir_version, self.context.shapes)
+            if isinstance(read, UnreadNode):
                 continue
             island = read.dtype in self.context.target.cast_island
             if form == "keep" and not island:

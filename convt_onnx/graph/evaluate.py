@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
-from convt_onnx.graph.operands import constant
+from convt_onnx.graph.operands import Shapes, constant
 
 Array = npt.NDArray[Any]
 
@@ -63,7 +64,6 @@ FOLDABLE = frozenset(
         "Round",
         "ScatterElements",
         "ScatterND",
-        "Shape",
         "Sigmoid",
         "Sign",
         "Sin",
@@ -91,12 +91,22 @@ FOLDABLE = frozenset(
         "Not",
     ]
 )
+# An open size in the result of Shape; operators that only move elements may carry it along.
+OPEN = -(1 << 61)
+MOVES = frozenset(
+    ["Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze"]
+)
 
 
 class Evaluator:
-    """Evaluates node by node; results are kept, so shared chains are computed once."""
+    """Evaluates node by node; results are kept, so shared chains are computed once.
 
-    def __init__(self, ir_version: int, opset: int) -> None:
+    `shapes` adds inferred shapes by value name: the channel count that Shape and Gather read from
+    an input is as constant as any other.
+    """
+
+    def __init__(self, ir_version: int, opset: int, shapes: Shapes) -> None:
+        self._shapes = shapes
         self._ir_version = ir_version
         self._opset = opset
         self._known: dict[int, Array | None] = {}
@@ -109,7 +119,8 @@ class Evaluator:
         for node in order:
             if not self._run(node):
                 return None
-        return self._known.get(id(value))
+        result = self._known.get(id(value))
+        return None if result is None or _has_open(result) else result
 
     def _chain(self, value: ir.Value) -> list[ir.Node] | None:
         """Nodes to run, in order; None where a leaf is not constant or there are too many."""
@@ -127,6 +138,10 @@ class Evaluator:
                 self._known[id(v)] = known.array()
                 continue
             node = v.producer()
+            if node is not None and node.op_type == "Shape" and node.domain in ("", "ai.onnx"):
+                self._known[id(v)] = self._shape(node)
+                pending.append((v, ready))
+                continue
             if node is None or node.domain not in ("", "ai.onnx") or node.op_type not in FOLDABLE:
                 return None
             if ready:
@@ -141,10 +156,24 @@ class Evaluator:
             pending += [(i, False) for i in node.inputs if i is not None]
         return order
 
+    def _shape(self, node: ir.Node) -> Array | None:
+        x = node.inputs[0]
+        dims: Sequence[object] | None = None
+        if x is not None:
+            dims = self._shapes.get(x.name or "") if x.shape is None else list(x.shape)
+        if dims is None:
+            return None
+        array = np.array([d if isinstance(d, int) else OPEN for d in dims], dtype=np.int64)
+        start = node.attributes["start"].as_int() if "start" in node.attributes else None
+        end = node.attributes["end"].as_int() if "end" in node.attributes else None
+        return array[start:end]
+
     def _run(self, node: ir.Node) -> bool:
         if id(node.outputs[0]) in self._known:
             return self._known[id(node.outputs[0])] is not None
         feeds = {v.name or "": self._known[id(v)] for v in node.inputs if v is not None}
+        if node.op_type not in MOVES and any(_has_open(a) for a in feeds.values()):
+            return False
         model = self._single(node, feeds)
         results: list[Any] = []
         if model is not None and _output_bytes(model) <= MAX_BYTES:
@@ -177,6 +206,10 @@ class Evaluator:
             opset_imports=[onnx.helper.make_opsetid("", self._opset)],
             ir_version=max(self._ir_version, 4),
         )
+
+
+def _has_open(array: Array | None) -> bool:
+    return array is not None and array.dtype == np.int64 and bool((array == OPEN).any())
 
 
 def _output_bytes(model: onnx.ModelProto) -> float:

@@ -14,7 +14,6 @@ from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
 
 
-
 @dataclass(frozen=True, slots=True)
 class ConvTransposeNode:
     """A node whose geometry is known. Sizes are None where the model leaves them open.

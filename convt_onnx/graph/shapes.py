@@ -30,7 +30,11 @@ def conv_transpose_shape(
     static = [d for d in weight if isinstance(d, int)]
     if len(static) != len(weight):
         return None
-    attributes = read_attributes(ir.from_proto(node))
+    bare = onnx.NodeProto(op_type=node.op_type, attribute=node.attribute)
+    try:
+        attributes = read_attributes(ir.from_proto(bare))
+    except GeometryError:
+        return None
     channels = static[1] * attributes.group
     try:
         sizes = [d if isinstance(d, int) else None for d in x[2:]]

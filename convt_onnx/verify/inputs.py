@@ -25,6 +25,10 @@ _TYPES = {
     "tensor(float16)": np.float16,
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
+    "tensor(int16)": np.int16,
+    "tensor(uint16)": np.uint16,
+    "tensor(uint32)": np.uint32,
+    "tensor(uint64)": np.uint64,
     "tensor(int8)": np.int8,
     "tensor(uint8)": np.uint8,
     "tensor(bool)": np.bool_,
@@ -109,11 +113,12 @@ def _check(described: Sequence[Described], shapes: InputShapes) -> None:
 def _choose_sizes(
     described: Sequence[Described], shapes: InputShapes, sizes: Sequence[int]
 ) -> dict[str, tuple[int, ...]]:
-    symbols: dict[str, int] = {}
-    for name, _, shape in described:
-        for symbol, size in zip(shape, shapes.get(name, ()), strict=False):
-            if isinstance(symbol, str):
-                symbols[symbol] = size
+    symbols = {
+        symbol: size
+        for name, _, shape in described
+        for symbol, size in zip(shape, shapes.get(name, ()), strict=False)
+        if isinstance(symbol, str)
+    }
     return {
         name: shapes.get(name) or _open_shape(shape, symbols, sizes) for name, _, shape in described
     }
@@ -155,10 +160,10 @@ def _draw(
             help="--inputs FILE.npz",
         )
     if dtype is np.bool_:
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)
     if np.issubdtype(dtype, np.floating):
-        return rng.standard_normal(shape).astype(dtype)
+        return np.asarray(rng.standard_normal(shape)).astype(dtype)
     if dtype in (np.int8, np.uint8):
         info = np.iinfo(dtype)
-        return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
-    return rng.integers(0, 8, shape, dtype=dtype)
+        return np.asarray(rng.integers(info.min, info.max, shape, endpoint=True)).astype(dtype)
+    return np.asarray(rng.integers(0, 8, shape)).astype(dtype)

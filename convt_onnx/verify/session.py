@@ -24,10 +24,15 @@ class RunError(ConvtError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A model to run: its message and the folder that its external data is in."""
+    """A model to run: its message and the folder that its external data is in.
+
+    `as_written` turns ONNX Runtime's graph optimiser off: where a model quantises, it swaps in
+    integer kernels that saturate, and results move by far more than a rounding step.
+    """
 
     proto: onnx.ModelProto
     folder: Path
+    as_written: bool = False
 
 
 def onnxruntime() -> Any:
@@ -50,10 +55,11 @@ def onnxruntime() -> Any:
 class Runner:
     """One session. `extra` names values of the main graph to be returned besides the outputs."""
 
-    def __init__(self, source: Source, extra: Sequence[str] = (), threads: int = 0) -> None:
+    def __init__(self, source: Source, extra: Sequence[str] = ()) -> None:
         ort = onnxruntime()
         options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
+        if source.as_written:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", str(source.folder.resolve())
         )

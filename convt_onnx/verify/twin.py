@@ -8,6 +8,7 @@ casting, so both sides of a comparison are brought to float32 first. Weights con
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ def float32_twin(source: Source) -> Source:
             holder.i = onnx.TensorProto.FLOAT
         else:
             holder.elem_type = onnx.TensorProto.FLOAT
-    return Source(twin, source.folder)
+    return replace(source, proto=twin)
 
 
 def _convert_tensor(tensor: onnx.TensorProto, folder: Path) -> None:

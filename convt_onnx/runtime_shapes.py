@@ -1,0 +1,50 @@
+"""Sizes that onnx cannot infer, taken from a run where the model leaves nothing open."""
+
+from __future__ import annotations
+
+from convt_onnx.errors import ConvtError
+from convt_onnx.graph.node import find_nodes
+from convt_onnx.graph.operands import Dim, Shapes
+from convt_onnx.model_io import LoadedModel
+from convt_onnx.verify.inputs import candidates
+from convt_onnx.verify.session import Runner, Source
+
+
+def with_runtime_shapes(loaded: LoadedModel, shapes: Shapes) -> Shapes:
+    """Shapes, completed for inputs of nodes with output_shape, whose crop needs the sizes.
+
+    Old models hold operators that onnx has no shape inference for (Crop). Where every graph input
+    is static but for its first axis, the sizes inside cannot change either, and two runs in ONNX
+    Runtime on different data tell them. Without ONNX Runtime, or where the runs differ, the
+    shapes stay as they are.
+    """
+    wanted = [
+        x.name
+        for found in find_nodes(loaded.model)
+        if "output_shape" in found.node.attributes
+        and (x := found.node.inputs[0]) is not None
+        and x.name
+        and not _has_sizes(shapes, x.name)
+        and found.node.graph is loaded.model.graph
+    ]
+    if not wanted:
+        return shapes
+    try:
+        first, second = (_sizes_in_a_run(loaded, wanted, seed) for seed in (0, 1))
+    except ConvtError:
+        return shapes
+    return {**shapes, **{n: s for n, s in first.items() if second.get(n) == s}}
+
+
+def _has_sizes(shapes: Shapes, name: str) -> bool:
+    return name in shapes and all(isinstance(d, int) for d in shapes[name][2:])
+
+
+def _sizes_in_a_run(
+    loaded: LoadedModel, names: list[str], seed: int
+) -> dict[str, tuple[Dim, ...]]:
+    runner = Runner(Source(loaded.proto, loaded.path.parent), names)
+    if not all(isinstance(d, int) for _, _, shape in runner.inputs for d in shape[1:]):
+        return {}
+    values = runner.run(next(candidates(runner.inputs, {}, seed)).arrays)
+    return {n: (None, *values[n].shape[1:]) for n in names if n in values}
