@@ -1,13 +1,84 @@
-"""Transposed convolution in deployed ONNX models: found, rewritten, verified, explained."""
+"""Transposed convolution in deployed ONNX models: found, rewritten, verified, explained.
+
+    from convt_onnx import optimize, OptimizeOptions
+    result = optimize("model.onnx", options=OptimizeOptions(target="portable"))
+
+Everything is imported on first use, so that `import convt_onnx` costs nothing.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from convt_onnx._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from convt_onnx.dilated import DilatedConvolution, as_dilated_convolution
+    from convt_onnx.doctor import Diagnosis, diagnose
+    from convt_onnx.errors import ConvtError
+    from convt_onnx.inspection import Inspection, inspect
+    from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
+    from convt_onnx.reasons import Reason, get_reason
+    from convt_onnx.reference import conv_transpose, conv_transpose_gradients
+    from convt_onnx.spec import ConvTransposeSpec
+    from convt_onnx.verify import Verification, VerifyOptions
+    from convt_onnx.verify.files import verify_files
 
 # A checkout that is not installed keeps passes/, plugins/ and models/ beside this package.
 if not (Path(__file__).parent / "passes").is_dir():
     __path__.append(str(Path(__file__).parent.parent))
+
+_HOMES = {
+    "ConvTransposeSpec": "spec",
+    "ConvtError": "errors",
+    "Diagnosis": "doctor",
+    "DilatedConvolution": "dilated",
+    "Inspection": "inspection",
+    "OptimizeOptions": "optimization",
+    "OptimizeResult": "optimization",
+    "Reason": "reasons",
+    "Verification": "verify",
+    "VerifyOptions": "verify",
+    "as_dilated_convolution": "dilated",
+    "conv_transpose": "reference",
+    "conv_transpose_gradients": "reference",
+    "diagnose": "doctor",
+    "get_reason": "reasons",
+    "inspect": "inspection",
+    "optimize": "optimization",
+    "verify_files": "verify.files",
+}
+
+__all__ = [
+    "ConvTransposeSpec",
+    "ConvtError",
+    "Diagnosis",
+    "DilatedConvolution",
+    "Inspection",
+    "OptimizeOptions",
+    "OptimizeResult",
+    "Reason",
+    "Verification",
+    "VerifyOptions",
+    "__version__",
+    "as_dilated_convolution",
+    "conv_transpose",
+    "conv_transpose_gradients",
+    "diagnose",
+    "get_reason",
+    "inspect",
+    "optimize",
+    "verify_files",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -110,7 +110,7 @@ def _target_refusal(form: Form, node: ConvTransposeNode, target: Target) -> Refu
             return Refusal("CT310", f"output_padding {beyond[0][0]}, stride {beyond[0][1]}")
     dtypes = target.conv_transpose_dtypes if native else target.conv_dtypes
     known = node.dtype is None or node.dtype in dtypes or node.dtype in target.cast_island
-    return None if known else Refusal("CT311", f"{form.name} in {node.dtype.name}")
+    return None if known else Refusal("CT311", f"{form.name} in {node.dtype}")
 
 
 def _choose(

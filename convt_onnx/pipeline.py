@@ -8,12 +8,9 @@ from convt_onnx.passes.fold_weights import FoldWeights
 from convt_onnx.passes.inline_functions import InlineFunctions
 from convt_onnx.passes.lower import Lower
 
-PASSES: tuple[type[Pass], ...] = (
-    InlineFunctions,
-    FoldWeights,
-    CanonicalPads,
-    Lower,
-)
+# What makes a node readable; `inspect` runs these alone.
+PREPARATIONS: tuple[type[Pass], ...] = (InlineFunctions, FoldWeights)
+PASSES: tuple[type[Pass], ...] = (*PREPARATIONS, CanonicalPads, Lower)
 
 
 def build(context: Context) -> list[Pass]:

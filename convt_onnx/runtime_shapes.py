@@ -40,9 +40,7 @@ def _has_sizes(shapes: Shapes, name: str) -> bool:
     return name in shapes and all(isinstance(d, int) for d in shapes[name][2:])
 
 
-def _sizes_in_a_run(
-    loaded: LoadedModel, names: list[str], seed: int
-) -> dict[str, tuple[Dim, ...]]:
+def _sizes_in_a_run(loaded: LoadedModel, names: list[str], seed: int) -> dict[str, tuple[Dim, ...]]:
     runner = Runner(Source(loaded.proto, loaded.path.parent), names)
     if not all(isinstance(d, int) for _, _, shape in runner.inputs for d in shape[1:]):
         return {}

@@ -9,7 +9,8 @@ import onnx_ir as ir
 
 from convt_onnx.decide import Choice
 from convt_onnx.decision import Decision
-from convt_onnx.graph.node import ConvTransposeNode, Shapes
+from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.graph.operands import Shapes
 from convt_onnx.targets import Target
 
 

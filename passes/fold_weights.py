@@ -57,7 +57,7 @@ class FoldWeights(Pass):
         return known is None and value.producer() is not None
 
 
-def _place(value: ir.Value, tensor: ir.Tensor, names: NamePool, inline: bool) -> ir.Value:
+def _place(value: ir.Value, tensor: ir.TensorProtocol, names: NamePool, inline: bool) -> ir.Value:
     """The constant, in the graph where the value was computed."""
     producer = value.producer()
     graph = None if producer is None else producer.graph
@@ -74,5 +74,5 @@ def _place(value: ir.Value, tensor: ir.Tensor, names: NamePool, inline: bool) ->
         folded = ir.Value(name=name, const_value=tensor)
         graph.register_initializer(folded)
     folded.type = ir.TensorType(tensor.dtype)
-    folded.shape = ir.Shape(tensor.shape)
+    folded.shape = ir.Shape(list(tensor.shape.numpy()))
     return folded

@@ -50,7 +50,7 @@ class Lower(Pass):
         for f, form, setting in plans:
             # Read again: an earlier rewrite may have replaced what this node reads.
             read = read_node(f.node, f.path, model.ir_version, self.context.shapes)
-            if isinstance(read, UnreadNode):
+            if isinstance(read, UnreadNode) or f.node.graph is None:
                 continue
             island = read.dtype in self.context.target.cast_island
             if form == "keep" and not island:

@@ -10,13 +10,13 @@ import onnx_ir as ir
 
 from convt_onnx.forms.base import MAX_PACKED_ELEMENTS, Form, Setting, Work
 from convt_onnx.forms.weights import spread_taps
-from convt_onnx.graph.emitter import Emitter
+from convt_onnx.graph.emitter import AttrValue, Emitter
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
 
 
-def canonical_attributes(spec: ConvTransposeSpec) -> dict[str, int | list[int]]:
+def canonical_attributes(spec: ConvTransposeSpec) -> dict[str, AttrValue]:
     """Every attribute written out; auto_pad and output_shape gone."""
     return {
         "kernel_shape": list(spec.kernel),

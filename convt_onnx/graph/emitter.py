@@ -70,11 +70,10 @@ class Emitter:
         self,
         op_type: str,
         inputs: Sequence[ir.Value | None],
-        hint: str = "",
         **attributes: AttrValue,
     ) -> ir.Value:
         """Append a node with one output and return that output."""
-        name = self._names.fresh(f"{self._prefix}/{hint or op_type}")
+        name = self._names.fresh(f"{self._prefix}/{op_type}")
         node = ir.node(op_type, inputs, attributes, name=name)
         node.outputs[0].name = self._names.fresh(f"{name}_out")
         if inputs and inputs[0] is not None:
@@ -89,7 +88,7 @@ class Emitter:
             return self._constants[key]
         tensor = ir.Tensor(np.asarray(array, order="C"), name=None)
         if self._inline_constants:
-            value = self.op("Constant", [], hint, value=tensor)
+            value = self.op("Constant", [], value=tensor)
         else:
             value = ir.Value(name=self._names.fresh(f"{self._prefix}/{hint}"), const_value=tensor)
             self._initializers.append(value)

@@ -32,7 +32,7 @@ def conv_transpose_shape(
         return None
     bare = onnx.NodeProto(op_type=node.op_type, attribute=node.attribute)
     try:
-        attributes = read_attributes(ir.from_proto(bare))
+        attributes = read_attributes(ir.serde.deserialize_node(bare))
     except GeometryError:
         return None
     channels = static[1] * attributes.group

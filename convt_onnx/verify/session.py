@@ -92,7 +92,8 @@ def _serialise(proto: onnx.ModelProto, extra: Sequence[str]) -> bytes:
         onnx.ValueInfoProto(name=n) for n in dict.fromkeys(extra) if n not in known
     )
     try:
-        return proto.SerializeToString()
+        data: bytes = proto.SerializeToString()
+        return data
     finally:
         del proto.graph.output[present:]
 

@@ -1,0 +1,62 @@
+"""Any exception as "error: …", an optional place, "help: …", and an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from convt_onnx.errors import ConvtError, ExitCode
+
+
+def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
+    """Print the error (as JSON on stdout where --json was given) and return the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        click.echo("interrupted", err=True)
+        return 130
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    known = _as_known(error)
+    if "--json" in arguments:
+        from convt_onnx.report.as_json import error_document
+
+        click.echo(json.dumps(error_document(known), indent=2))
+    else:
+        click.echo(_lines(known), err=True)
+    if "-vv" in arguments or arguments.count("-v") > 1:
+        traceback.print_exception(error, file=sys.stderr)
+    return int(known.exit_code)
+
+
+def _lines(error: ConvtError) -> str:
+    lines = [f"error: {error.what}"]
+    if error.where:
+        lines.append(f"  at:  {error.where}")
+    lines.append(f"help:  {error.help or 'convt-onnx --help'}")
+    return "\n".join(lines)
+
+
+def _as_known(error: BaseException) -> ConvtError:
+    if isinstance(error, ConvtError):
+        return error
+    if isinstance(error, click.UsageError):
+        context = error.ctx.command_path if error.ctx else "convt-onnx"
+        return ConvtError(error.format_message().rstrip("."), help=f"{context} --help")
+    if isinstance(error, click.ClickException):
+        return ConvtError(error.format_message(), help="convt-onnx --help")
+    if isinstance(error, MemoryError):
+        return ConvtError("not enough memory", help="a smaller --input-shapes, or --no-verify")
+    if isinstance(error, OSError):
+        where = str(error.filename or "")
+        return ConvtError(f"cannot read or write: {error.strerror or error}", where=where)
+    failure = ConvtError(
+        f"internal error: {type(error).__name__}: {error}",
+        help="please report this with the model; -vv shows the traceback",
+    )
+    failure.exit_code = ExitCode.CHECK_FAILED
+    return failure

@@ -1,0 +1,94 @@
+"""`convt-onnx optimize`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from convt_onnx.cli.options import (
+    ModelPath,
+    input_options,
+    json_option,
+    parse_forms,
+    parse_shapes,
+    target_names,
+    verbose_option,
+)
+
+EPILOG = """\b
+Examples:
+  convt-onnx optimize decoder.onnx
+  convt-onnx optimize decoder.onnx --target portable -o decoder_portable.onnx
+  convt-onnx optimize decoder.onnx --form /up/ConvTranspose=phases --input-shapes mel:1,80,200
+"""
+
+
+@click.command("optimize", epilog=EPILOG)
+@click.argument("model", type=ModelPath)
+@click.option(
+    "-o", "--output", type=ModelPath, help="Where to write.  [default: MODEL's stem + .convt.onnx]"
+)
+@click.option(
+    "--target",
+    default="ort-cpu",
+    show_default=True,
+    shell_complete=target_names,
+    help="Where the model is to run: ort-cpu, portable.",
+)
+@click.option(
+    "--form", "forms", multiple=True, metavar="NODE=FORM", help="Force a form; NODE may be `all`."
+)
+@click.option("--skip", multiple=True, metavar="NODE", help="Leave a node exactly as it is.")
+@click.option("--verify/--no-verify", default=True, show_default=True, help="Run both and compare.")
+@input_options
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option("--dry-run", is_flag=True, help="Decide and verify, write nothing.")
+@json_option
+@click.option("-q", "--quiet", is_flag=True, help="No table.")
+@verbose_option
+def command(
+    model: Path,
+    output: Path | None,
+    target: str,
+    forms: tuple[str, ...],
+    skip: tuple[str, ...],
+    verify: bool,
+    inputs: Path | None,
+    input_shapes: tuple[str, ...],
+    seed: int,
+    atol: float | None,
+    rtol: float | None,
+    force: bool,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Rewrite the ConvTranspose nodes of MODEL for a target, verify, and write the result.
+
+    Prints the path of the written model. Nothing is written where a check fails.
+    """
+    from convt_onnx.cli import output as out
+    from convt_onnx.optimization import OptimizeOptions, optimize
+    from convt_onnx.report.as_json import document
+    from convt_onnx.report.tables import optimize_table
+    from convt_onnx.verify import VerifyOptions
+
+    options = OptimizeOptions(
+        target=target,
+        forms=parse_forms(forms),
+        skip=frozenset(skip),
+        verify=verify,
+        checks=VerifyOptions(inputs, parse_shapes(input_shapes), seed, atol, rtol),
+        force=force,
+        dry_run=dry_run,
+    )
+    console = out.console(quiet=quiet)
+    with out.progress(console) as step:
+        result = optimize(model, output, options, progress=step)
+    optimize_table(console, result, verbose=verbose > 0)
+    if as_json:
+        out.print_json(document("optimize", result=result))
+    elif result.output is not None:
+        click.echo(result.output)

@@ -1,0 +1,93 @@
+"""Options that several commands share, and the parsing of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from convt_onnx.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ModelPath = click.Path(path_type=Path)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+verbose_option = click.option(
+    "-v", "--verbose", count=True, help="More; twice shows tracebacks of errors."
+)
+
+
+def target_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Shell completion for --target."""
+    from convt_onnx.targets import TARGETS
+
+    return [name for name in TARGETS if name.startswith(incomplete)]
+
+
+def input_options(function: F) -> F:
+    """Inputs and tolerances of a comparison."""
+    for option in reversed(
+        (
+            click.option(
+                "--inputs",
+                type=ModelPath,
+                metavar="FILE.npz",
+                help="Arrays to run with, named as the inputs.  [default: seeded random]",
+            ),
+            click.option(
+                "--input-shapes",
+                multiple=True,
+                metavar="NAME:1,3,64,64",
+                help="Sizes for random inputs; may be repeated.",
+            ),
+            click.option("--seed", default=0, show_default=True, help="Of the random inputs."),
+            click.option("--atol", type=float, help="Absolute tolerance.  [default: scaled]"),
+            click.option("--rtol", type=float, help="Relative tolerance.  [default: 1e-4]"),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """`NAME:1,3,64` to a mapping.
+
+    Raises:
+        UsageError: It is not of that form.
+    """
+    shapes = {}
+    for text in texts:
+        name, colon, dims = text.rpartition(":")
+        try:
+            shape = tuple(int(d) for d in dims.replace("x", ",").split(",") if d.strip())
+        except ValueError:
+            shape = ()
+        if not colon or not name or not shape or min(shape) < 1:
+            raise UsageError(
+                f"cannot read the shape {text!r}",
+                where="--input-shapes",
+                help="--input-shapes NAME:1,3,64,64 with positive sizes",
+            )
+        shapes[name] = shape
+    return shapes
+
+
+def parse_forms(texts: Sequence[str]) -> dict[str, str]:
+    """`NODE=form` to a mapping; a node's name may hold equals signs.
+
+    Raises:
+        UsageError: It is not of that form.
+    """
+    forms = {}
+    for text in texts:
+        node, equals, form = text.rpartition("=")
+        if not equals or not node:
+            raise UsageError(
+                f"cannot read {text!r}",
+                where="--form",
+                help="--form NODE=phases or --form all=conv",
+            )
+        forms[node] = form
+    return forms

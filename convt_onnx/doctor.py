@@ -1,0 +1,88 @@
+"""What is installed, and which parts of convt-onnx work with it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+from dataclasses import dataclass
+
+PACKAGES = (
+    "onnx onnx-ir numpy ml_dtypes click rich platformdirs onnxruntime onnxruntime-gpu onnxscript "
+    "torch triton tensorrt tensorrt-rtx-cu13-libs"
+).split()
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """An installed distribution; version None where it is absent."""
+
+    name: str
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the tool, whether it works here, and what to do where it does not."""
+
+    name: str
+    works: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The environment."""
+
+    python: str
+    platform: str
+    packages: tuple[Package, ...]
+    parts: tuple[Part, ...]
+
+
+def diagnose() -> Diagnosis:
+    """Look; import nothing heavy but onnxruntime."""
+    return Diagnosis(
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        packages=tuple(Package(name, _version(name)) for name in PACKAGES),
+        parts=(_rewriting(), _verification(), _model_export()),
+    )
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _rewriting() -> Part:
+    missing = [m for m in ("onnx", "onnx_ir", "numpy", "ml_dtypes") if not _importable(m)]
+    if missing:
+        return Part("inspect, optimize", False, f"{', '.join(missing)}: reinstall convt-onnx")
+    return Part("inspect, optimize", True, f"onnx-ir {_version('onnx-ir')}")
+
+
+def _verification() -> Part:
+    name = "verify (also in optimize)"
+    if not _importable("onnxruntime"):
+        return Part(name, False, "pip install 'convt-onnx[cpu]'")
+    import onnxruntime
+
+    return Part(name, True, ", ".join(onnxruntime.get_available_providers()))
+
+
+def _model_export() -> Part:
+    missing = [m for m in ("torch", "onnxscript") if not _importable(m)]
+    if missing:
+        return Part(
+            "models export",
+            False,
+            f"{', '.join(missing)} missing: pip install 'convt-onnx[models]'",
+        )
+    return Part("models export", True, f"torch {_version('torch')}")
+
+
+def _importable(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None

@@ -1,0 +1,144 @@
+"""What a model's ConvTranspose nodes are, what they cost, and what each target does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from convt_onnx import model_io
+from convt_onnx.decide import Choice, cost_sizes, decide
+from convt_onnx.decision import Decision
+from convt_onnx.forms import FORMS, Setting
+from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
+from convt_onnx.graph.operands import ConstantOperand, Dim, QuantisedOperand, Shapes
+from convt_onnx.graph.shapes import conv_transpose_shape
+from convt_onnx.passes.base import Context
+from convt_onnx.pipeline import PREPARATIONS
+from convt_onnx.runtime_shapes import with_runtime_shapes
+from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.targets import TARGETS, Target, get_target
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """For one call at `sizes`. FLOPs are two a multiply-add; bytes count x, weight and y once.
+
+    `flops_exact` leaves out cropped rows, `flops_native` is what a GEMM with col2im does.
+    """
+
+    batch: int
+    sizes: tuple[int, ...]
+    assumed: bool
+    flops_exact: int
+    flops_native: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """One node. Shapes hold numbers, symbols or expressions of the input's symbols, or None."""
+
+    path: str
+    spec: ConvTransposeSpec | None
+    dtype: str | None
+    input_shape: tuple[Dim, ...] | None
+    output_shape: tuple[Dim, ...] | None
+    weight: str
+    costs: Costs | None
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A model: size in bytes, nodes in all graphs, and a report for each ConvTranspose."""
+
+    path: Path
+    ir_version: int
+    opsets: dict[str, int]
+    node_count: int
+    bytes: int
+    nodes: tuple[NodeReport, ...]
+
+
+def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
+    """Read a model and decide for each target (all by default); nothing is written.
+
+    Weights that are computed from constants are folded first, as `optimize` does.
+
+    Raises:
+        ModelError, GeometryError, UsageError: The model, a node or a target is wrong.
+    """
+    chosen = [get_target(t) for t in targets] or list(TARGETS.values())
+    loaded = model_io.load(Path(path))
+    model = loaded.model
+    node_count = sum(1 for _ in model.graph.all_nodes())
+    reports: list[NodeReport] = []
+    if loaded.has_conv_transpose:
+        shapes = with_runtime_shapes(loaded, model_io.infer_shapes(loaded, conv_transpose_shape))
+        context = Context(chosen[0], shapes, Choice())
+        for cls in PREPARATIONS:
+            cls(context)(model)
+        reports = [_report(f, model.ir_version, shapes, chosen) for f in find_nodes(model)]
+    return Inspection(
+        path=Path(path),
+        ir_version=model.ir_version,
+        opsets=dict(model.opset_imports),
+        node_count=node_count,
+        bytes=loaded.proto_bytes + loaded.external_bytes,
+        nodes=tuple(reports),
+    )
+
+
+def _report(
+    found: FoundNode, ir_version: int, shapes: Shapes, targets: Sequence[Target]
+) -> NodeReport:
+    read = read_node(found.node, found.path, ir_version, shapes)
+    decisions = tuple(
+        decide(read, t, Setting(found.opset, t.depth_to_space, t.shape_ops), Choice())
+        for t in targets
+    )
+    x = found.node.inputs[0]
+    if isinstance(read, UnreadNode):
+        return NodeReport(found.path, None, None, None, None, "unknown", None, decisions)
+    input_shape = shapes.get((x.name if x is not None else "") or "")
+    output_shape = shapes.get(read.output_name)
+    return NodeReport(
+        path=found.path,
+        spec=read.spec,
+        dtype=None if read.dtype is None else read.dtype.name,
+        input_shape=None if input_shape is None else tuple(input_shape),
+        output_shape=None if output_shape is None else tuple(output_shape),
+        weight=_weight_kind(read),
+        costs=_costs(read),
+        decisions=decisions,
+    )
+
+
+def _weight_kind(read: ConvTransposeNode) -> str:
+    if isinstance(read.weight, ConstantOperand):
+        return "constant"
+    if isinstance(read.weight, QuantisedOperand):
+        return "quantised"
+    return "overridable" if read.weight.overridable else "run time"
+
+
+def _costs(read: ConvTransposeNode) -> Costs:
+    sizes, assumed = cost_sizes(read)
+    batch = 1 if read.batch is None else read.batch
+    spec = read.spec
+    item = 4 if read.dtype is None else read.dtype.itemsize
+    elements = (
+        batch * spec.in_channels * prod(sizes)
+        + prod(spec.weight_shape)
+        + batch * spec.out_channels * prod(spec.output_sizes(sizes))
+    )
+    return Costs(
+        batch=batch,
+        sizes=sizes,
+        assumed=assumed or read.batch is None,
+        flops_exact=2 * spec.macs_exact(batch, sizes),
+        flops_native=2 * FORMS["keep"].work(spec, batch, sizes).macs,
+        bytes=int(item * elements),
+    )

@@ -1,0 +1,31 @@
+"""Two files against each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from convt_onnx import model_io
+from convt_onnx.verify.session import Source
+from convt_onnx.verify.verification import Verification, VerifyOptions, verify
+
+
+def verify_files(
+    original: str | Path, other: str | Path, options: VerifyOptions | None = None
+) -> Verification:
+    """Run both models on the same inputs in ONNX Runtime and compare every output.
+
+    Args:
+        original: The reference.
+        other: What must compute the same; its inputs and outputs must have the same names.
+        options: Inputs, sizes, seed and tolerances.
+
+    Raises:
+        ModelError: A file cannot be read.
+        VerificationError: `other` does not run, or has other outputs.
+        MissingPartError: onnxruntime is not installed.
+    """
+    sources = []
+    for path in (Path(original), Path(other)):
+        loaded = model_io.load(path)
+        sources.append(Source(loaded.proto, loaded.path.parent))
+    return verify(sources[0], sources[1], options or VerifyOptions())
