@@ -94,6 +94,7 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
 def _report(
     found: FoundNode, ir_version: int, shapes: Shapes, targets: Sequence[Target]
 ) -> NodeReport:
+    shapes = found.visible(shapes)
     read = read_node(found.node, found.path, ir_version, shapes)
     decisions = tuple(
         decide(read, t, Setting(found.opset, t.depth_to_space, t.shape_ops), Choice())

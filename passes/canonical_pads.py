@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from convt_onnx.forms.native import canonical_attributes
+from convt_onnx.forms.native import canonical_attributes, expressible
 from convt_onnx.graph.node import ConvTransposeNode, find_nodes, read_node
 from convt_onnx.passes.base import Pass
 
@@ -21,8 +21,9 @@ class CanonicalPads(Pass):
         3. dilation d on a kernel of 1  -> dilation 1
         4. absent attributes            -> their defaults
 
-    Not where the crop depends on an open size, attributes come from a function's caller, or a
-    begin pad is negative (no runtime takes it; a convolution form does).
+    Not where the crop depends on an open size, attributes come from a function's caller, or no
+    valid attributes say it (a negative begin pad, more output_padding than stride and dilation
+    allow): a convolution form does.
     """
 
     name = "canonical-pads"
@@ -31,14 +32,15 @@ class CanonicalPads(Pass):
     def run(self, model: ir.Model) -> Iterator[str]:
         """Rewrite the attributes in place."""
         for found in find_nodes(model):
-            read = read_node(found.node, found.path, model.ir_version, self.context.shapes)
+            shapes = found.visible(self.context.shapes)
+            read = read_node(found.node, found.path, model.ir_version, shapes)
             if found.path in self.context.choice.skip:
                 continue
             if isinstance(read, ConvTransposeNode) and self._try(read):
                 yield f"{found.path}: attributes written out"
 
     def _try(self, read: ConvTransposeNode) -> bool:
-        if any(b < 0 for b in read.spec.pads_begin):
+        if expressible(read.spec) is not None:
             return False
         wanted = canonical_attributes(read.spec)
         attributes = read.node.attributes

@@ -37,7 +37,7 @@ class Lower(Pass):
         self.context.choice.check({f.path for f in found})
         plans: list[tuple[FoundNode, str, Setting]] = []
         for f in found:
-            read = read_node(f.node, f.path, model.ir_version, self.context.shapes)
+            read = read_node(f.node, f.path, model.ir_version, f.visible(self.context.shapes))
             setting = self._setting(f)
             decision = decide(read, self.context.target, setting, self.context.choice)
             self.context.decisions.append(decision)
@@ -49,7 +49,7 @@ class Lower(Pass):
         cache: dict[Hashable, ir.Value] = {}
         for f, form, setting in plans:
             # Read again: an earlier rewrite may have replaced what this node reads.
-            read = read_node(f.node, f.path, model.ir_version, self.context.shapes)
+            read = read_node(f.node, f.path, model.ir_version, f.visible(self.context.shapes))
             if isinstance(read, UnreadNode) or f.node.graph is None:
                 continue
             island = read.dtype in self.context.target.cast_island
@@ -65,6 +65,7 @@ class Lower(Pass):
             )
             self._rewrite(emitter, read, form, setting, island)
             yield f"{f.path}: {form}"
+        remove_unused(cache.values())
 
     def _setting(self, found: FoundNode) -> Setting:
         target = self.context.target

@@ -15,6 +15,7 @@ from convt_onnx.forms.interleave import Interleave, interleave, interleave_eleme
 from convt_onnx.forms.weights import Layout, Packing, combine, pack_bias, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.graph.operands import RuntimeOperand
 from convt_onnx.phases import PhaseAxis, plan_aligned, plan_window
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import Axis, ConvTransposeSpec
@@ -22,8 +23,11 @@ from convt_onnx.spec import Axis, ConvTransposeSpec
 Plan = Callable[[Axis], PhaseAxis]
 
 
-def too_large(spec: ConvTransposeSpec) -> Refusal | None:
-    """Refuses strides and kernels whose packed weight nobody could hold."""
+def packable(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    """Refuses what cannot be repacked: too large, or at run time without Pad."""
+    if isinstance(node.weight, RuntimeOperand) and setting.opset < 2:
+        return Refusal("CT306", f"Pad needs opset 2, the model has {setting.opset}")
+    spec = node.spec
     phases = prod(spec.strides)
     if phases > MAX_PHASES or prod(a.extent for a in spec.axes()) > MAX_PACKED_ELEMENTS:
         return Refusal("CT307", f"{phases} phases, kernel {list(spec.kernel)}")
@@ -95,13 +99,13 @@ def _work(plan: Plan, spec: ConvTransposeSpec, batch: int, sizes: Sequence[int])
 def _check_conv(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     if any(s > 1 for s in node.spec.strides):
         return Refusal("CT301", f"strides = {list(node.spec.strides)}")
-    return too_large(node.spec)
+    return packable(node, setting)
 
 
 def _check_phases(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     if all(s == 1 for s in node.spec.strides):
         return Refusal("CT302", f"strides = {list(node.spec.strides)}")
-    return too_large(node.spec)
+    return packable(node, setting)
 
 
 def _check_window(node: ConvTransposeNode, setting: Setting) -> Refusal | None:

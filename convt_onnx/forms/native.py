@@ -12,6 +12,7 @@ from convt_onnx.forms.base import MAX_PACKED_ELEMENTS, Form, Setting, Work
 from convt_onnx.forms.weights import spread_taps
 from convt_onnx.graph.emitter import AttrValue, Emitter
 from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.graph.operands import RuntimeOperand
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -28,19 +29,33 @@ def canonical_attributes(spec: ConvTransposeSpec) -> dict[str, AttrValue]:
     }
 
 
-def _check_keep(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
-    if any(b < 0 for b in node.spec.pads_begin):
-        return Refusal("CT308", f"pads_begin = {list(node.spec.pads_begin)}")
+def expressible(spec: ConvTransposeSpec) -> Refusal | None:
+    """Why a valid ConvTranspose cannot say this geometry, None where it can."""
+    if any(b < 0 for b in spec.pads_begin):
+        return Refusal("CT308", f"pads_begin = {list(spec.pads_begin)}")
+    limits = zip(spec.output_padding, spec.strides, spec.dilations, strict=True)
+    if any(op >= max(s, d) for op, s, d in limits):
+        return Refusal("CT310", f"output_padding = {list(spec.output_padding)}")
     return None
+
+
+def _check_keep(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    return expressible(node.spec)
 
 
 def _check_undilate(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     if all(d == 1 for d in node.spec.dilations):
         return Refusal("CT309", f"dilations = {list(node.spec.dilations)}")
+    if isinstance(node.weight, RuntimeOperand) and setting.opset < 2:
+        return Refusal("CT306", f"Pad needs opset 2, the model has {setting.opset}")
     spread = prod(a.extent for a in node.spec.axes())
     if spread * node.spec.in_channels * node.spec.out_per_group > MAX_PACKED_ELEMENTS:
         return Refusal("CT307", f"kernel of {spread} taps")
-    return _check_keep(node, setting)
+    return expressible(_dense(node.spec))
+
+
+def _dense(spec: ConvTransposeSpec) -> ConvTransposeSpec:
+    return replace(spec, kernel=tuple(a.extent for a in spec.axes()), dilations=(1,) * spec.ndim)
 
 
 def _emit(
@@ -55,9 +70,8 @@ def _emit_keep(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Val
 
 
 def _emit_undilate(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
-    spec = node.spec
-    dense = replace(spec, kernel=tuple(a.extent for a in spec.axes()), dilations=(1,) * spec.ndim)
-    return _emit(em, node, dense, spread_taps(em, node.weight, spec))
+    weight = spread_taps(em, node.weight, node.spec)
+    return _emit(em, node, _dense(node.spec), weight)
 
 
 def _work_native(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
@@ -70,8 +84,7 @@ def _work_native(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> W
 
 
 def _work_undilate(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
-    dense = replace(spec, kernel=tuple(a.extent for a in spec.axes()), dilations=(1,) * spec.ndim)
-    return _work_native(dense, batch, sizes)
+    return _work_native(_dense(spec), batch, sizes)
 
 
 KEEP = Form(

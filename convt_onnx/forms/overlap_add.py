@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
-from convt_onnx.forms.fused import crop_elements, finish, too_large
+from convt_onnx.forms.fused import crop_elements, finish, packable
 from convt_onnx.forms.interleave import interleave_elements
 from convt_onnx.forms.weights import Layout, Packing, Table, pack_weight
 from convt_onnx.graph.emitter import Emitter
@@ -32,7 +32,7 @@ MAX_SHIFTS = 256
 def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     if setting.opset < 7:
         return Refusal("CT306", f"Add needs opset 7, the model has {setting.opset}")
-    refusal = too_large(node.spec)
+    refusal = packable(node, setting)
     if refusal is not None:
         return refusal
     shifts = prod(len(plan_shifts(a).shifts()) for a in node.spec.axes())

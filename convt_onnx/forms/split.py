@@ -9,7 +9,7 @@ from math import prod
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
-from convt_onnx.forms.fused import crop_elements, finish, too_large
+from convt_onnx.forms.fused import crop_elements, finish, packable
 from convt_onnx.forms.interleave import interleave_elements
 from convt_onnx.forms.weights import Packing, combine, pack_weight
 from convt_onnx.graph.emitter import Emitter
@@ -29,7 +29,7 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
         return Refusal("CT305", f"{phases} phases, at most {MAX_CONVOLUTIONS}")
     if setting.opset < 4:
         return Refusal("CT306", f"Concat needs opset 4, the model has {setting.opset}")
-    return too_large(node.spec)
+    return packable(node, setting)
 
 
 def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:

@@ -11,7 +11,7 @@ from math import prod
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
-from convt_onnx.forms.fused import too_large
+from convt_onnx.forms.fused import packable
 from convt_onnx.forms.weights import Packing, combine, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
@@ -25,7 +25,7 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
         return Refusal("CT302", f"strides = {list(node.spec.strides)}")
     if setting.opset < 2:
         return Refusal("CT306", f"Pad needs opset 2, the model has {setting.opset}")
-    return too_large(node.spec)
+    return packable(node, setting)
 
 
 def _axis(axis: Axis) -> tuple[ConvAxis, int, int]:

@@ -146,12 +146,10 @@ class Emitter:
         return self.op("Slice", [x, *operands])
 
     def pad(self, x: ir.Value, begin: Sequence[int], end: Sequence[int]) -> ir.Value:
-        """Zeros around every axis of x."""
+        """Zeros around every axis of x; needs opset 2."""
         pads = [*begin, *end]
         if not any(pads):
             return x
-        if self.opset < 2:
-            return self.op("Pad", [x], paddings=pads)
         if self.opset < 11:
             return self.op("Pad", [x], pads=pads)
         return self.op("Pad", [x, self.ints(pads, "pads")])

@@ -57,12 +57,18 @@ class FoundNode:
         path: A name that no other ConvTranspose of the model has.
         opset: Version of the standard operators there.
         function_body: Whether its graph is the body of a function, which holds no initializers.
+        in_function: Whether it stands anywhere in a function, also in a subgraph there.
     """
 
     node: ir.Node
     path: str
     opset: int
     function_body: bool
+    in_function: bool
+
+    def visible(self, shapes: Shapes) -> Shapes:
+        """The inferred shapes that hold where the node stands: a function has names of its own."""
+        return {} if self.in_function else shapes
 
 
 def find_nodes(model: ir.Model) -> Iterator[FoundNode]:
@@ -75,10 +81,18 @@ def find_nodes(model: ir.Model) -> Iterator[FoundNode]:
         for node in ir.traversal.RecursiveGraphIterator(graph):
             if is_conv_transpose(node):
                 path = prefix + (node.name or f"ConvTranspose->{node.outputs[0].name}")
-                seen[path] = seen.get(path, 0) + 1
-                unique = path if seen[path] == 1 else f"{path}#{seen[path]}"
-                body = node.graph is graph and graph is not model.graph
-                yield FoundNode(node, unique, opset, body)
+                inside = graph is not model.graph
+                body = inside and node.graph is graph
+                yield FoundNode(node, _unique(path, seen), opset, body, inside)
+
+
+def _unique(path: str, seen: dict[str, int]) -> str:
+    unique = path
+    while unique in seen:
+        seen[path] += 1
+        unique = f"{path}#{seen[path]}"
+    seen[unique] = 1
+    return unique
 
 
 def read_node(
