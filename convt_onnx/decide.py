@@ -16,6 +16,8 @@ from convt_onnx.suggest import did_you_mean
 from convt_onnx.targets import Target
 
 NATIVE = frozenset({"keep", "undilate"})
+# Slice takes computed bounds from here on.
+LATE_CROP_OPSET = 10
 ASSUMED_SIZE = {1: 200, 2: 40, 3: 16}
 
 
@@ -98,6 +100,8 @@ def _candidate(
 
 def _target_refusal(form: Form, node: ConvTransposeNode, target: Target) -> Refusal | None:
     native = form.name in NATIVE
+    if native and node.late is not None:
+        return Refusal("CT105", f"output_shape = {list(node.late.output)}")
     if native and not target.conv_transpose:
         return Refusal("CT312", f"{target.name} has no ConvTranspose")
     if native and target.output_padding_below_stride:
@@ -124,11 +128,13 @@ def _choose(
         return None, Refusal("CT109")
     forced = choice.form_for(node.path)
     if forced is not None:
-        refusal = FORMS[forced].check(node, setting)
+        refusal = _late_refusal(forced, node, setting) or FORMS[forced].check(node, setting)
         if refusal is None:
             return forced, Refusal("CT205", forced)
         if node.path in choice.forms:
             raise _does_not_apply(node.path, forced, refusal)
+    if node.late is not None and (target.conv_transpose or setting.opset < LATE_CROP_OPSET):
+        return None, Refusal("CT105", f"output_shape = {list(node.late.output)}")
     usable = {c.form: c.work for c in candidates if c.work is not None}
     if not usable:
         return None, Refusal("CT108", f"target {target.name}")
@@ -141,6 +147,16 @@ def _choose(
     if preferred in usable:
         return preferred, Refusal("CT204")
     return "keep", Refusal("CT201")
+
+
+def _late_refusal(form: str, node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    if node.late is None:
+        return None
+    if form in NATIVE:
+        return Refusal("CT105", f"output_shape = {list(node.late.output)}")
+    if setting.opset < LATE_CROP_OPSET:
+        return Refusal("CT306", f"a computed Slice needs opset {LATE_CROP_OPSET}")
+    return None
 
 
 def _does_not_apply(path: str, form: str, refusal: Refusal) -> UsageError:

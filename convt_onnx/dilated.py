@@ -142,8 +142,7 @@ class DilatedConvolution:
             f"      : ({x}, {w}) -> {y}\n"
             f"{add_bias if bias else ''}"
             f"    return {'%sum' if bias else '%y'} : {y}\n"
-            "  }\n"
-            "}\n"
+            "  }\n}\n"
         )
 
     def _attributes(self) -> str:

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from convt_onnx import model_io
+from convt_onnx import model_io, pipeline
 from convt_onnx.decide import Choice, cost_sizes, decide
 from convt_onnx.decision import Decision
 from convt_onnx.forms import FORMS, Setting
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
 from convt_onnx.graph.operands import ConstantOperand, Dim, QuantisedOperand, Shapes
-from convt_onnx.graph.shapes import conv_transpose_shape
 from convt_onnx.passes.base import Context
-from convt_onnx.pipeline import PREPARATIONS
-from convt_onnx.runtime_shapes import with_runtime_shapes
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.targets import TARGETS, Target, get_target
 
@@ -76,10 +73,9 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
     node_count = sum(1 for _ in model.graph.all_nodes())
     reports: list[NodeReport] = []
     if loaded.has_conv_transpose:
-        shapes = with_runtime_shapes(loaded, model_io.infer_shapes(loaded, conv_transpose_shape))
-        context = Context(chosen[0], shapes, Choice())
-        for cls in PREPARATIONS:
-            cls(context)(model)
+        context = Context(chosen[0], {}, Choice())
+        pipeline.run(pipeline.PREPARATIONS, loaded, context)
+        shapes = context.shapes
         reports = [_report(f, model.ir_version, shapes, chosen) for f in find_nodes(model)]
     return Inspection(
         path=Path(path),

@@ -16,9 +16,7 @@ from convt_onnx.decision import Decision
 from convt_onnx.errors import VerificationError
 from convt_onnx.graph.check import require_well_formed
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.graph.shapes import conv_transpose_shape
 from convt_onnx.passes.base import Context
-from convt_onnx.runtime_shapes import with_runtime_shapes
 from convt_onnx.targets import Target, get_target
 from convt_onnx.verify import Source, Verification, VerifyOptions, verify
 
@@ -146,13 +144,8 @@ def _run_passes(
     if not loaded.has_conv_transpose:
         choice.check(set())
         return Context(target, {}, choice), False, []
-    progress("inferring shapes")
-    shapes = with_runtime_shapes(loaded, model_io.infer_shapes(loaded, conv_transpose_shape))
-    context = Context(target, shapes, choice)
-    modified = False
-    for step in pipeline.build(context):
-        progress(step.name)
-        modified |= step(loaded.model).modified
+    context = Context(target, {}, choice)
+    modified = pipeline.run(pipeline.PASSES, loaded, context, progress)
     return context, modified, context.nodes
 
 

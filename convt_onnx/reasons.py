@@ -54,7 +54,9 @@ REASONS: dict[str, Reason] = {
             "CT105",
             "output_shape on an axis of unknown size",
             "output_shape fixes the output, so the crop depends on the input's size, and that is "
-            "open. Give the model static sizes, or export it with pads and output_padding.",
+            "open. A target that has ConvTranspose gets the node as it is; others get a "
+            "convolution and a Slice with computed bounds (opset 10 or later). Give the model "
+            "static sizes, or export it with pads and output_padding, for a static crop.",
         ),
         Reason(
             "CT106",

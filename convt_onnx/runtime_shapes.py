@@ -1,13 +1,26 @@
-"""Sizes that onnx cannot infer, taken from a run where the model leaves nothing open."""
+"""Shapes of a model's values: inferred, or read from a run where nothing is left open."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from convt_onnx import model_io
 from convt_onnx.errors import ConvtError
 from convt_onnx.graph.node import find_nodes
 from convt_onnx.graph.operands import Dim, Shapes
+from convt_onnx.graph.shapes import conv_transpose_shape
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.verify.inputs import candidates
 from convt_onnx.verify.session import Runner, Source
+
+
+def shapes_of(loaded: LoadedModel, *, changed: bool = False) -> Shapes:
+    """Shapes by value name, of the model as it is now where it has changed since it was loaded."""
+    if changed:
+        loaded = replace(loaded, proto=ir.to_proto(loaded.model))
+    return with_runtime_shapes(loaded, model_io.infer_shapes(loaded, conv_transpose_shape))
 
 
 def with_runtime_shapes(loaded: LoadedModel, shapes: Shapes) -> Shapes:

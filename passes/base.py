@@ -40,6 +40,8 @@ class Pass(ir.passes.InPlacePass):
 
     name = ""
     summary = ""
+    # Whether it makes values whose shapes nobody has inferred yet.
+    makes_values = False
 
     def __init__(self, context: Context) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ class CanonicalPads(Pass):
                 yield f"{found.path}: attributes written out"
 
     def _try(self, read: ConvTransposeNode) -> bool:
-        if expressible(read.spec) is not None:
+        if read.late is not None or expressible(read.spec) is not None:
             return False
         wanted = canonical_attributes(read.spec)
         attributes = read.node.attributes

@@ -37,8 +37,10 @@ class FoldWeights(Pass):
         names = NamePool(model)
         done: dict[int, ir.Value] = {}
         for found in find_nodes(model):
-            evaluator = Evaluator(model.ir_version, found.opset, self.context.shapes)
-            inline = found.function_body or model.ir_version < 4
+            if found.path in self.context.choice.skip:
+                continue
+            shapes = found.visible(self.context.shapes)
+            evaluator = Evaluator(model.ir_version, found.opset, shapes)
             for index in (1, 2):
                 value = found.node.inputs[index] if len(found.node.inputs) > index else None
                 if value is None or not self._wanted(value, model.ir_version):
@@ -47,7 +49,7 @@ class FoldWeights(Pass):
                     array = evaluator.value(value)
                     if array is None:
                         continue
-                    done[id(value)] = _place(value, ir.Tensor(array), names, inline)
+                    done[id(value)] = _place(model, value, ir.Tensor(array), names)
                 found.node.replace_input_with(index, done[id(value)])
                 remove_unused([value])
                 yield f"{found.path}: {value.name} folded"
@@ -57,15 +59,17 @@ class FoldWeights(Pass):
         return known is None and value.producer() is not None
 
 
-def _place(value: ir.Value, tensor: ir.TensorProtocol, names: NamePool, inline: bool) -> ir.Value:
-    """The constant, in the graph where the value was computed."""
+def _place(
+    model: ir.Model, value: ir.Value, tensor: ir.TensorProtocol, names: NamePool
+) -> ir.Value:
+    """The constant, in the graph where the value was computed; a function holds no initializer."""
     producer = value.producer()
     graph = None if producer is None else producer.graph
     if producer is None or graph is None:
         raise AssertionError("only values that a node of a graph makes are folded")
     name = names.fresh(f"{value.name}/folded")
     tensor.name = name
-    if inline:
+    if model.ir_version < 4 or any(graph is f.graph for f in model.functions.values()):
         node = ir.node("Constant", [], {"value": tensor}, name=names.fresh(f"{name}/Constant"))
         folded = node.outputs[0]
         folded.name = name

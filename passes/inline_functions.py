@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
+from convt_onnx.graph.emitter import NamePool
 from convt_onnx.graph.node import is_conv_transpose
 from convt_onnx.passes.base import Pass
 
@@ -20,28 +21,78 @@ class InlineFunctions(Pass):
         2. takes a weight or bias that depends on the function's inputs,
 
     and so is each function that calls such a function. Others stay functions: their nodes are
-    rewritten in the body. Not inlined: a function with another opset than the model's, or with
-    graph attributes.
+    rewritten in the body. Not inlined: a function with another opset than the model's, one that
+    hands an input on as its output, and one that a call gives graphs or leaves outputs away.
     """
 
     name = "inline-functions"
     summary = "functions whose weights or attributes come from the call are inlined"
+    makes_values = True
 
     def run(self, model: ir.Model) -> Iterator[str]:
         """Inline, one line a function."""
         wanted = {f.identifier() for f in model.functions.values() if _depends_on_call(f)}
-        wanted = {
-            i for i in _with_callers(model, wanted) if self._inlinable(model, model.functions[i])
-        }
         if not wanted:
             return
-        result = InlinePass(criteria=lambda f: f.identifier() in wanted)(model)
-        if result.modified:
-            yield from (f"{domain}:{name}: inlined" for domain, name, _ in sorted(wanted))
+        wanted = _with_callers(model, wanted)
+        calls = [n for g in _graphs(model) for n in g if n.op_identifier() in wanted]
+        wanted = {i for i in wanted if _inlinable(model, model.functions[i], calls)}
+        for call in calls:
+            _forget_empty_names(call)
+        before = [v for g in _graphs(model) for v in _values(g)]
+        InlinePass(criteria=lambda f: f.identifier() in wanted)(model)
+        _rename_clashes(model, before)
+        gone = sorted(wanted - model.functions.keys())
+        yield from (f"{domain}:{name}: inlined" for domain, name, _ in gone)
 
-    def _inlinable(self, model: ir.Model, function: ir.Function) -> bool:
-        imports = model.opset_imports
-        return all(imports.get(d, v) == v for d, v in function.opset_imports.items())
+
+def _inlinable(model: ir.Model, function: ir.Function, calls: Sequence[ir.Node]) -> bool:
+    imports = model.opset_imports
+    outputs = {id(v) for v in function.outputs if v.producer() is not None}
+    return (
+        all(imports.get(d, v) == v for d, v in function.opset_imports.items())
+        and len(outputs) == len(function.outputs)
+        and all(_fits(c, function) for c in calls if c.op_identifier() == function.identifier())
+    )
+
+
+def _fits(call: ir.Node, function: ir.Function) -> bool:
+    graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+    return (
+        len(call.inputs) <= len(function.inputs)
+        and len(call.outputs) == len(function.outputs)
+        and not any(a.type in graphs for a in call.attributes.values())
+    )
+
+
+def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    for root in (model.graph, *(f.graph for f in model.functions.values())):
+        yield root
+        yield from root.subgraphs()
+
+
+def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in graph:
+        yield from node.outputs
+
+
+def _forget_empty_names(call: ir.Node) -> None:
+    """The inliner hands the names of a call's outputs to what makes them in the function."""
+    for output in call.outputs:
+        output.name = output.name or None
+
+
+def _rename_clashes(model: ir.Model, before: list[ir.Value]) -> None:
+    """The inliner looks for equal names in one graph, not in the graphs inside of it."""
+    old = {id(v) for v in before}
+    present = [v for g in _graphs(model) for v in _values(g)]
+    taken = {v.name for v in present if id(v) in old}
+    names = NamePool(model)
+    for value in present:
+        if id(value) not in old and value.name in taken:
+            value.name = names.fresh(value.name or "value")
 
 
 def _depends_on_call(function: ir.Function) -> bool:

@@ -12,6 +12,7 @@ from convt_onnx.graph.cast_island import with_cast_island
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.emitter import Emitter, NamePool
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
+from convt_onnx.late_crop import emit_late_crop
 from convt_onnx.passes.base import Pass
 
 
@@ -77,6 +78,8 @@ class Lower(Pass):
         old = [v for v in node.node.inputs if v is not None]
         inner = with_cast_island(em, node) if island else node
         result = FORMS[form].emit(em, inner, setting)
+        if node.late is not None:
+            result = emit_late_crop(em, result, inner.x, node.late)
         if island and node.dtype is not None:
             result = em.cast(result, node.dtype)
         em.splice(node.node, result)

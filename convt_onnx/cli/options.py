@@ -61,7 +61,7 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     for text in texts:
         name, colon, dims = text.rpartition(":")
         try:
-            shape = tuple(int(d) for d in dims.replace("x", ",").split(",") if d.strip())
+            shape = tuple(int(d) for d in dims.replace("x", ",").split(","))
         except ValueError:
             shape = ()
         if not colon or not name or not shape or min(shape) < 1:

@@ -91,7 +91,6 @@ def _with_constant_shapes(em: Emitter, y: ir.Value, plan: Interleave) -> ir.Valu
 def _with_computed_shapes(em: Emitter, y: ir.Value, plan: Interleave) -> ir.Value:
     n = len(plan.strides)
     shape = em.op("Shape", [y])
-    shape.type = ir.TensorType(ir.DataType.INT64)
     spatial = em.slice(shape, [0], [2], [2 + n])
     wide = em.op("Mul", [spatial, em.ints(plan.strides, "strides")])
     split = em.op("Concat", [em.ints([0, *plan.split], "split"), spatial], axis=0)

@@ -140,7 +140,14 @@ def _pack_quantised(
         elif weight.axis == 1:
             shape[2] = s.out_per_group
         fill = zeros.reshape(shape)
-    key = (weight.integers.value, packing.table.tobytes(), packing.shape, packing.layout)
+    filled_with = None if fill is None else (fill.shape, fill.tobytes())
+    key = (
+        weight.integers.value,
+        filled_with,
+        packing.table.tobytes(),
+        packing.shape,
+        packing.layout,
+    )
     integers = em.shared(key, lambda: _pack_array(weight.integers.array(), packing, fill), "weight")
     return dequantise(em, weight, integers, axis, source)
 
@@ -167,9 +174,7 @@ def dequantise(
     }
     if axis is not None:
         attributes["axis"] = axis
-    value = em.op("DequantizeLinear", inputs, **attributes)
-    value.type = operand.value.type
-    return value
+    return em.op("DequantizeLinear", inputs, **attributes)
 
 
 def _pack_at_run_time(em: Emitter, weight: ir.Value, packing: Packing) -> ir.Value:

@@ -10,11 +10,19 @@ LARGE_BYTES = 1 << 20
 
 
 def require_well_formed(original: onnx.ModelProto, rewritten: onnx.ModelProto) -> None:
-    """The rewritten model must pass onnx's checker, unless the original does not either.
+    """The rewritten model must keep its inputs and outputs, and pass onnx's checker.
+
+    The latter only where the original does.
 
     Raises:
         VerificationError: It does not.
     """
+    if _interface(original) != _interface(rewritten):
+        raise VerificationError(
+            "the rewritten model has other inputs or outputs",
+            where=f"{_interface(original)} became {_interface(rewritten)}",
+            help="please report this with the model; nothing was written",
+        )
     problem = _problem(rewritten)
     if problem and not _problem(original):
         raise VerificationError(
@@ -22,6 +30,10 @@ def require_well_formed(original: onnx.ModelProto, rewritten: onnx.ModelProto) -
             where=problem,
             help="please report this with the model; nothing was written",
         )
+
+
+def _interface(model: onnx.ModelProto) -> tuple[list[str], list[str]]:
+    return [i.name for i in model.graph.input], [o.name for o in model.graph.output]
 
 
 def _problem(model: onnx.ModelProto) -> str:

@@ -62,7 +62,6 @@ class Emitter:
         self._names = names
         self._prefix = prefix
         self._inline_constants = inline_constants
-        self._initializers: list[ir.Value] = []
         self._cache = cache
         self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
 
@@ -76,8 +75,6 @@ class Emitter:
         name = self._names.fresh(f"{self._prefix}/{op_type}")
         node = ir.node(op_type, inputs, attributes, name=name)
         node.outputs[0].name = self._names.fresh(f"{name}_out")
-        if inputs and inputs[0] is not None:
-            node.outputs[0].type = inputs[0].type
         self.nodes.append(node)
         return node.outputs[0]
 
@@ -91,7 +88,6 @@ class Emitter:
             value = self.op("Constant", [], value=tensor)
         else:
             value = ir.Value(name=self._names.fresh(f"{self._prefix}/{hint}"), const_value=tensor)
-            self._initializers.append(value)
         value.type = ir.TensorType(tensor.dtype)
         value.shape = ir.Shape(tensor.shape)
         tensor.name = value.name
@@ -160,9 +156,7 @@ class Emitter:
 
     def cast(self, x: ir.Value, dtype: ir.DataType) -> ir.Value:
         """Cast to another element type."""
-        y = self.op("Cast", [x], to=int(dtype))
-        y.type = ir.TensorType(dtype)
-        return y
+        return self.op("Cast", [x], to=int(dtype))
 
     def conv(
         self,
@@ -191,15 +185,15 @@ class Emitter:
         """Put the nodes in place of `before`, whose only output `result` takes over by name."""
         old = before.outputs[0]
         graph = self._container
-        used = {id(v) for node in self.nodes for v in node.inputs}
-        for value in self._initializers:
-            if id(value) in used:
+        used = {id(v): v for node in self.nodes for v in node.inputs if v is not None}
+        for value in used.values():
+            # Also one that another emitter made and did not use: the cache hands it on.
+            if value.const_value is not None and value.producer() is None and value.graph is None:
                 graph.register_initializer(value)
         graph.insert_before(before, self.nodes)
         old.replace_all_uses_with(result, replace_graph_outputs=True)
         graph.remove(before, safe=True)
-        name, old.name = old.name, None
-        result.name = name
+        result.name = old.name
         result.type, result.shape = old.type, old.shape
         result.doc_string = old.doc_string
         result.metadata_props.update(old.metadata_props)

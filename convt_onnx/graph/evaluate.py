@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,12 @@ from convt_onnx.graph.operands import Shapes, constant
 
 Array = npt.NDArray[Any]
 
+# Bounds for one weight: bytes of a tensor and of all that are made on the way to it, nodes, and
+# multiply-adds of a product.
 MAX_BYTES = 1 << 30
+MAX_TOTAL_BYTES = 2 << 30
 MAX_NODES = 1000
+MAX_MACS = 1 << 36
 # Deterministic, without subgraphs, and right in onnx's reference implementation.
 FOLDABLE = frozenset(
     (
@@ -45,6 +50,7 @@ class Evaluator:
         self._ir_version = ir_version
         self._opset = opset
         self._known: dict[int, Array | None] = {}
+        self._bytes = 0
 
     def value(self, value: ir.Value) -> Array | None:
         """The array, or None where it depends on anything that is not constant."""
@@ -111,15 +117,29 @@ class Evaluator:
             return False
         model = self._single(node, feeds)
         results: list[Any] = []
-        if model is not None and _output_bytes(model) <= MAX_BYTES:
+        if model is not None and self._affordable(node, model, feeds):
             try:
                 results = list(ReferenceEvaluator(model).run(None, feeds))
             except Exception:  # whatever it is, the chain stays as it was
                 results = []
         for i, output in enumerate(node.outputs):
             result = results[i] if i < len(results) else None
-            self._known[id(output)] = None if result is None else np.asarray(result)
+            array = None if result is None else np.asarray(result)
+            self._known[id(output)] = array
+            self._bytes += 0 if array is None else array.nbytes
         return bool(results)
+
+    def _affordable(
+        self, node: ir.Node, model: onnx.ModelProto, feeds: dict[str, Array | None]
+    ) -> bool:
+        operands = [
+            a for v in node.inputs if v is not None and (a := feeds[v.name or ""]) is not None
+        ]
+        return (
+            _macs(node.op_type, operands) <= MAX_MACS
+            and self._bytes <= MAX_TOTAL_BYTES
+            and _output_bytes(model) <= MAX_BYTES
+        )
 
     def _single(self, node: ir.Node, feeds: dict[str, Array | None]) -> onnx.ModelProto | None:
         """A model of this node alone; small inputs also as constants, for shape inference."""
@@ -141,6 +161,15 @@ class Evaluator:
             opset_imports=[onnx.helper.make_opsetid("", self._opset)],
             ir_version=max(self._ir_version, 4),
         )
+
+
+def _macs(op_type: str, operands: Sequence[Array]) -> int:
+    """Multiply-adds of a product, at most; other operators cost what they write."""
+    if op_type == "Einsum":
+        return prod(a.size for a in operands)
+    if op_type == "MatMul" and len(operands) == 2:
+        return operands[0].size * prod(operands[1].shape[-1:])
+    return 0
 
 
 def _has_open(array: Array | None) -> bool:

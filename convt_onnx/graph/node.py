@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convt_onnx.errors import GeometryError
 from convt_onnx.graph.operands import Dim, Operand, Shapes, read_operand
+from convt_onnx.late_crop import LateCrop, resolve_late
 from convt_onnx.padding import Attributes, UnknownSizeError, resolve
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
@@ -18,7 +19,7 @@ from convt_onnx.spec import ConvTransposeSpec
 class ConvTransposeNode:
     """A node whose geometry is known. Sizes are None where the model leaves them open.
 
-    The names are kept apart: once the node is replaced, its values lose theirs.
+    The names are kept apart: once the node is replaced, its values are no longer in the graph.
     """
 
     node: ir.Node
@@ -32,6 +33,11 @@ class ConvTransposeNode:
     dtype: ir.DataType | None
     batch: int | None
     sizes: tuple[int | None, ...]
+    late: LateCrop | None = None
+
+    def resolved(self, sizes: Sequence[int]) -> ConvTransposeSpec:
+        """The geometry for input sizes: `spec`, and the late crop where there is one."""
+        return self.spec if self.late is None else self.late.applied(self.spec, sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +111,6 @@ def read_node(
     """
     try:
         return _read(node, path, ir_version, shapes)
-    except UnknownSizeError as error:
-        return UnreadNode(node, path, Refusal("CT105", error.where))
     except GeometryError as error:
         where = f"node {path!r}" + (f", {error.where}" if error.where else "")
         raise GeometryError(error.what, where=where, help=error.help) from error
@@ -131,13 +135,17 @@ def _read(
     dims = _dims(x, shapes)
     ndim = len(weight.shape) - 2
     known = dims if dims is not None else (None,) * (ndim + 2)
-    spec = resolve(
-        attributes,
-        weight.shape,
-        known[2:],
-        in_channels=known[1] if len(known) > 1 else None,
-        bias_shape=None if bias is None else bias.shape,
-    )
+    channels = known[1] if len(known) > 1 else None
+    bias_shape = None if bias is None else bias.shape
+    late = None
+    try:
+        spec = resolve(
+            attributes, weight.shape, known[2:], in_channels=channels, bias_shape=bias_shape
+        )
+    except UnknownSizeError:
+        spec, late = resolve_late(
+            attributes, weight.shape, in_channels=channels, bias_shape=bias_shape
+        )
     if b is not None and bias is None:
         return UnreadNode(node, path, Refusal("CT107", f"bias {b.name!r}"))
     if None not in known[2:]:
@@ -155,6 +163,7 @@ def _read(
         dtype=dtype,
         batch=known[0],
         sizes=known[2:],
+        late=late,
     )
 
 

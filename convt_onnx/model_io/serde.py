@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,9 @@ def deserialise(proto: ModelProto, path: Path) -> ir.Model:
         ModelError: onnx-ir does not accept it.
     """
     try:
-        with _collector_paused():
+        with _collector_paused(), warnings.catch_warnings():
+            # onnx warns of keys of external data that it does not know; nothing reads them.
+            warnings.simplefilter("ignore")
             return ir.serde.deserialize_model(proto)
     except (ir.serde.SerdeError, ValueError, TypeError, RecursionError) as error:
         raise ModelError(

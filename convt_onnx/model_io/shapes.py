@@ -108,17 +108,20 @@ class _Resolver:
             return False
         is_new = answers.get(name) != answer
         answers[name] = answer
-        if shape is None:
-            self._shapes[name] = answer
-            return is_new
-        learnt = [size for axis, size in enumerate(answer) if self._learn(name, axis, size)]
+        before = self._shapes.get(name, (None,) * len(answer))
+        self._shapes[name] = tuple(
+            a if b is None else b for a, b in zip(answer, before, strict=True)
+        )
+        learnt = [size for b, size in zip(before, answer, strict=True) if self._learn(b, size)]
         # Names spread by replacing the fresh ones; numbers let onnx compute further sizes, and
         # what leaves a subgraph has a fresh name of its own outside.
         in_subgraph = graph is not self._model.graph
-        return is_new and any(isinstance(size, int) or in_subgraph for size in learnt)
+        return is_new and (
+            self._shapes[name] != before
+            or any(isinstance(size, int) or in_subgraph for size in learnt)
+        )
 
-    def _learn(self, name: str, axis: int, size: Dim) -> bool:
-        fresh = self._shapes[name][axis]
+    def _learn(self, fresh: Dim, size: Dim) -> bool:
         if size is None or not isinstance(fresh, str) or not fresh.startswith(_FRESH):
             return False
         return self._sizes.setdefault(fresh, size) == size

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -55,10 +56,17 @@ def from_file(path: Path, described: Sequence[Described]) -> Inputs:
         UsageError: The file cannot be read, or an input is missing.
     """
     try:
-        with np.load(path, allow_pickle=False) as data:
+        data = np.load(path, allow_pickle=False)
+        if not isinstance(data, np.lib.npyio.NpzFile):
+            raise ValueError("an .npy file holds one array without a name")
+        with data:
             given = {k: data[k] for k in data.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"cannot read inputs from {path}", where=str(error)) from error
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise UsageError(
+            f"cannot read inputs from {path}",
+            where=str(error),
+            help="numpy.savez(FILE, NAME=array, ...) writes one; it may hold no objects",
+        ) from error
     arrays = {}
     for name, kind, _ in described:
         key = name if name in given else f"in_{name}"
@@ -69,6 +77,7 @@ def from_file(path: Path, described: Sequence[Described]) -> Inputs:
                 help=did_you_mean(name, given),
             )
         arrays[name] = given[key].astype(_TYPES.get(kind, given[key].dtype), copy=False)
+    _check(described, {name: a.shape for name, a in arrays.items()}, str(path))
     return Inputs(arrays, "file")
 
 
@@ -78,7 +87,7 @@ def candidates(described: Sequence[Described], shapes: InputShapes, seed: int) -
     Raises:
         UsageError: A shape does not fit, a type cannot be made, or the input would be too large.
     """
-    _check(described, shapes)
+    _check(described, shapes, "--input-shapes")
     made = set()
     for sizes in OPEN_SIZES:
         chosen = _choose_sizes(described, shapes, sizes)
@@ -91,13 +100,11 @@ def candidates(described: Sequence[Described], shapes: InputShapes, seed: int) -
         yield Inputs(arrays, "random")
 
 
-def _check(described: Sequence[Described], shapes: InputShapes) -> None:
+def _check(described: Sequence[Described], shapes: InputShapes, where: str) -> None:
     names = {name: shape for name, _, shape in described}
     for name, given in shapes.items():
         if name not in names:
-            raise UsageError(
-                f"no input {name!r}", where="--input-shapes", help=did_you_mean(name, names)
-            )
+            raise UsageError(f"no input {name!r}", where=where, help=did_you_mean(name, names))
         wanted = names[name]
         fits = len(wanted) == len(given) or not wanted
         if not fits or any(
@@ -105,8 +112,8 @@ def _check(described: Sequence[Described], shapes: InputShapes) -> None:
         ):
             raise UsageError(
                 f"the shape for input {name!r} does not fit",
-                where=f"given {list(given)}, the model has {wanted}",
-                help="--input-shapes NAME:1,3,64,64",
+                where=f"{where}: {list(given)}, the model has {wanted}",
+                help="the sizes must be those of the model where it fixes them",
             )
 
 

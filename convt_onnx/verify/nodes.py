@@ -113,19 +113,26 @@ def _error(node: ConvTransposeNode, values: Arrays) -> tuple[float, float, float
     x, y = values[node.x_name], values[node.output_name]
     weight = _operand_array(node.weight, values)
     bias = None if node.bias is None else _operand_array(node.bias, values)
-    spec, x, weight, bias, y = _bounded(node.spec, x, weight, bias, y)
+    spec = node.resolved(x.shape[2:])
+    spec, x, weight, bias, y = _bounded(spec, x, weight, bias, y)
     wanted = conv_transpose(x, weight, bias, spec)
     if wanted.shape != y.shape:
         return np.inf, 0.0, 0.0, spec.out_channels
     terms = spec.in_per_group * prod(
         -(-k // a.tap_step) for k, a in zip(spec.kernel, spec.axes(), strict=True)
     )
-    scale = float(np.abs(wanted).max(initial=0.0))
-    largest = float(np.abs(x).max(initial=0.0)) * float(np.abs(weight).max(initial=0.0))
+    # NaN and infinity that the model itself makes cannot be compared.
+    finite = np.isfinite(wanted)
+    scale = float(np.abs(wanted[finite]).max(initial=0.0))
+    largest = _largest(x) * _largest(weight)
     rounding = float(np.finfo(np.float32).eps) * 16
     bound = rounding * (scale + np.sqrt(terms) * largest)
-    difference = np.abs(y.astype(np.float64) - wanted)
+    difference = np.abs(y[finite].astype(np.float64) - wanted[finite])
     return float(difference.max(initial=0.0)), bound, scale, spec.out_channels
+
+
+def _largest(array: Array) -> float:
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
 def _operand_array(operand: Operand, values: Arrays) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,14 +75,22 @@ class Runner:
         return [(i.name, i.type, list(i.shape)) for i in self._session.get_inputs()]
 
     def run(self, feeds: Arrays) -> dict[str, npt.NDArray[Any]]:
-        """Every output by name; tensors only."""
+        """Every output by name; the elements of a sequence as `name[0]`, `name[1]`, ..."""
         names = [o.name for o in self._session.get_outputs()]
         try:
             values = self._session.run(names, dict(feeds))
         except Exception as error:
             raise RunError("ONNX Runtime does not run the model", where=_line(error)) from error
         pairs = zip(names, values, strict=True)
-        return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
+        return {name: array for pair in pairs for name, array in _tensors(*pair)}
+
+
+def _tensors(name: str, value: object) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    if isinstance(value, np.ndarray):
+        yield name, value
+    elif isinstance(value, list):
+        for i, element in enumerate(value):
+            yield from _tensors(f"{name}[{i}]", element)
 
 
 def _serialise(proto: onnx.ModelProto, extra: Sequence[str]) -> bytes:

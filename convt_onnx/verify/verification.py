@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import onnx
+
 from convt_onnx.errors import VerificationError
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.verify.compare import QUANTISED, Comparison, Tolerance, compare
@@ -61,10 +63,12 @@ def verify(
     """Run both models on the same inputs and compare.
 
     Raises:
-        VerificationError: The rewritten model does not run where the original does.
+        VerificationError: The rewritten model has other inputs or outputs, or does not run where
+            the original does.
         MissingPartError: onnxruntime is not installed.
         UsageError: The inputs do not fit.
     """
+    _require_same_names(original, rewritten)
     notes: list[str] = []
     arithmetic = "float32"
     quantised = any("QuantizeLinear" in n.op_type for n in original.proto.graph.node)
@@ -82,7 +86,8 @@ def verify(
         notes.append(f"the original does not run ({refused}); nodes are judged by the oracle alone")
     else:
         got = _run_rewritten(rewritten, inputs.arrays)
-        outputs = tuple(compare(n, got[n], wanted[n], tolerance) for n in wanted)
+        names = dict.fromkeys([*wanted, *got])
+        outputs = tuple(compare(n, got.get(n), wanted.get(n), tolerance) for n in names)
         notes += [
             f"output {c.name!r} is all zero: that proves little"
             for c in outputs
@@ -104,6 +109,23 @@ def verify(
         else _first_difference(original, rewritten, checks, inputs.arrays, tolerance),
         notes=tuple(notes),
     )
+
+
+def _require_same_names(original: Source, rewritten: Source) -> None:
+    for what in ("input", "output"):
+        before, after = (_names(s.proto.graph, what) for s in (original, rewritten))
+        if before != after:
+            raise VerificationError(
+                f"the models have other {what}s",
+                where=f"{', '.join(sorted(before))} against {', '.join(sorted(after))}",
+                help=f"only models with the same {what} names can be compared",
+            )
+
+
+def _names(graph: onnx.GraphProto, what: str) -> set[str]:
+    if what == "output":
+        return {o.name for o in graph.output}
+    return {i.name for i in graph.input} - {t.name for t in graph.initializer}
 
 
 def _tolerance(options: VerifyOptions, quantised: bool) -> Tolerance:
