@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import chain
 
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto
@@ -13,14 +13,14 @@ Dim = int | str | None
 Shape = tuple[Dim, ...]
 
 
-def declared_shapes(model: ModelProto) -> dict[str, Shape]:
-    """The declared shapes by value name, without the names that several graphs define."""
+def declared_shapes(model: ModelProto, *, without: Set[str]) -> dict[str, Shape]:
+    """The declared shapes by value name, but for the names in `without`."""
     shapes: dict[str, Shape] = {}
     for graph in graphs(model.graph):
         for name, shape in _graph_shapes(graph):
-            shapes.setdefault(name, shape)
-    repeated = repeated_names(model)
-    return {name: shape for name, shape in shapes.items() if name not in repeated}
+            if name not in without:
+                shapes.setdefault(name, shape)
+    return shapes
 
 
 def repeated_names(model: ModelProto) -> set[str]:

@@ -71,8 +71,8 @@ class _Resolver:
 
     def __init__(self, model: ModelProto) -> None:
         self._model = model
-        self._shapes = declared_shapes(model)
         self._repeated = repeated_names(model)
+        self._shapes = declared_shapes(model, without=self._repeated)
         self._sizes: dict[str, Dim] = {}
 
     def known(self) -> dict[str, Shape]:

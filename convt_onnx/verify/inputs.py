@@ -58,10 +58,10 @@ def from_file(path: Path, described: Sequence[Described]) -> Inputs:
     try:
         data = np.load(path, allow_pickle=False)
         if not isinstance(data, np.lib.npyio.NpzFile):
-            raise ValueError("an .npy file holds one array without a name")
+            raise TypeError("an .npy file holds one array without a name")
         with data:
             given = {k: data[k] for k in data.files}
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+    except (OSError, TypeError, ValueError, EOFError, BadZipFile) as error:
         raise UsageError(
             f"cannot read inputs from {path}",
             where=str(error),
