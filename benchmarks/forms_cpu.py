@@ -177,7 +177,8 @@ def line(row: Row, threads: int, times: dict[str, float], chosen: str) -> str:
     keep = times["keep"]
     others = sorted((t, n) for n, t in times.items() if n != "keep")
     text = "  ".join(f"{n} {keep / t:.2f}x" for t, n in others[:4])
-    return f"{row.name:28} {threads}  keep {keep:8.3f} ms  chosen {chosen:14} {keep / times[chosen]:5.2f}x  | {text}"
+    start = f"{row.name:28} {threads}  keep {keep:8.3f} ms"
+    return f"{start}  chosen {chosen:14} {keep / times[chosen]:5.2f}x  | {text}"
 
 
 @click.command()

@@ -12,8 +12,8 @@ from convt_onnx.decide import Choice, cost_sizes, decide
 from convt_onnx.decision import Decision
 from convt_onnx.forms import FORMS, Setting
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
-from convt_onnx.graph.operands import ConstantOperand, Dim, QuantisedOperand, Shapes
-from convt_onnx.passes.base import Context
+from convt_onnx.graph.operands import ConstantOperand, Dim, QuantisedOperand
+from convt_onnx.passes.base import Context, Miss
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.targets import TARGETS, Target, get_target
 
@@ -45,6 +45,7 @@ class NodeReport:
     weight: str
     costs: Costs | None
     decisions: tuple[Decision, ...]
+    misses: tuple[Miss, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,7 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
     if loaded.has_conv_transpose:
         context = Context(chosen[0], {}, Choice())
         pipeline.run(pipeline.PREPARATIONS, loaded, context)
-        shapes = context.shapes
-        reports = [_report(f, model.ir_version, shapes, chosen) for f in find_nodes(model)]
+        reports = [_report(f, model.ir_version, context, chosen) for f in find_nodes(model)]
     return Inspection(
         path=Path(path),
         ir_version=model.ir_version,
@@ -88,9 +88,10 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
 
 
 def _report(
-    found: FoundNode, ir_version: int, shapes: Shapes, targets: Sequence[Target]
+    found: FoundNode, ir_version: int, context: Context, targets: Sequence[Target]
 ) -> NodeReport:
-    shapes = found.visible(shapes)
+    shapes = found.visible(context.shapes)
+    misses = tuple(m for m in context.misses if m.node == found.path)
     read = read_node(found.node, found.path, ir_version, shapes)
     decisions = tuple(
         decide(read, t, Setting(found.opset, t.depth_to_space, t.shape_ops), Choice())
@@ -98,7 +99,7 @@ def _report(
     )
     x = found.node.inputs[0]
     if isinstance(read, UnreadNode):
-        return NodeReport(found.path, None, None, None, None, "unknown", None, decisions)
+        return NodeReport(found.path, None, None, None, None, "unknown", None, decisions, misses)
     input_shape = shapes.get((x.name if x is not None else "") or "")
     output_shape = shapes.get(read.output_name)
     return NodeReport(
@@ -110,6 +111,7 @@ def _report(
         weight=_weight_kind(read),
         costs=_costs(read),
         decisions=decisions,
+        misses=misses,
     )
 
 

@@ -16,7 +16,7 @@ from convt_onnx.decision import Decision
 from convt_onnx.errors import VerificationError
 from convt_onnx.graph.check import require_well_formed
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.passes.base import Context
+from convt_onnx.passes.base import Context, Miss
 from convt_onnx.targets import Target, get_target
 from convt_onnx.verify import Source, Verification, VerifyOptions, verify
 
@@ -55,6 +55,7 @@ class OptimizeResult:
         target: Name of the target.
         decisions: One for each ConvTranspose.
         changes: What each pass did, by pass name.
+        misses: What a pass saw and refused, with the reason.
         modified: False where the output is a copy of the source, byte for byte.
         verification: None where it was not asked for or nothing was modified.
         input_bytes, output_bytes: Model and external data.
@@ -66,6 +67,7 @@ class OptimizeResult:
     target: str
     decisions: tuple[Decision, ...]
     changes: Mapping[str, tuple[str, ...]]
+    misses: tuple[Miss, ...]
     modified: bool
     verification: Verification | None
     input_bytes: int
@@ -129,6 +131,7 @@ def optimize(
         target=target.name,
         decisions=tuple(context.decisions),
         changes={name: tuple(lines) for name, lines in context.changes.items()},
+        misses=tuple(context.misses),
         modified=modified,
         verification=verification,
         input_bytes=loaded.proto_bytes + loaded.external_bytes,

@@ -11,7 +11,17 @@ from convt_onnx.decide import Choice
 from convt_onnx.decision import Decision
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import Shapes
+from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A pass that nearly applied to a node, and why it did not."""
+
+    node: str
+    pass_name: str
+    reason: Refusal
 
 
 @dataclass(slots=True)
@@ -25,6 +35,7 @@ class Context:
         decisions: One for each ConvTranspose, filled by the pass that lowers them.
         nodes: The nodes of the main graph as they were before that, for verification.
         changes: What each pass did, by pass name.
+        misses: What a pass saw and refused.
     """
 
     target: Target
@@ -33,6 +44,7 @@ class Context:
     decisions: list[Decision] = field(default_factory=list)
     nodes: list[ConvTransposeNode] = field(default_factory=list)
     changes: dict[str, list[str]] = field(default_factory=dict)
+    misses: list[Miss] = field(default_factory=list)
 
 
 class Pass(ir.passes.InPlacePass):
@@ -52,6 +64,10 @@ class Pass(ir.passes.InPlacePass):
         changes = list(self.run(model))
         self.context.changes[self.name] = changes
         return ir.passes.PassResult(model, modified=bool(changes))
+
+    def miss(self, node: str, id: str, detail: str = "") -> None:
+        """Record why the pass leaves a node alone that looks as if it could apply."""
+        self.context.misses.append(Miss(node, self.name, Refusal(id, detail)))
 
     def run(self, model: ir.Model) -> Iterator[str]:
         """Change the model and yield one line for each change."""

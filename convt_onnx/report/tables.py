@@ -13,6 +13,7 @@ from convt_onnx._version import __version__
 from convt_onnx.decision import Decision
 from convt_onnx.inspection import Inspection, NodeReport
 from convt_onnx.optimization import OptimizeResult
+from convt_onnx.passes.base import Miss
 from convt_onnx.reasons import REASONS
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.verify import NodeCheck, Verification
@@ -42,6 +43,7 @@ def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -
         _print_changes(console, result)
         for d in result.decisions:
             _print_candidates(console, d)
+        _print_misses(console, result.misses)
     if result.verification is not None:
         verification_lines(console, result.verification)
     console.print(_closing_line(result))
@@ -53,6 +55,15 @@ def _closing_line(result: OptimizeResult) -> str:
     what = "" if result.modified else ", a copy: there is nothing to do"
     size = size_text(result.output_bytes or 0)
     return f"wrote {escape(str(result.output))} ({size}{what}) in {result.seconds:.1f} s"
+
+
+def _print_misses(console: Console, misses: Sequence[Miss]) -> None:
+    for m in misses:
+        title = REASONS[m.reason.id].title
+        detail = f" ({m.reason.detail})" if m.reason.detail else ""
+        console.print(
+            escape(f"{m.node}: {m.pass_name} does not apply: {m.reason.id} {title}{detail}")
+        )
 
 
 def _print_changes(console: Console, result: OptimizeResult) -> None:
@@ -85,6 +96,7 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
         for n in result.nodes:
             for d in n.decisions:
                 _print_candidates(console, d)
+            _print_misses(console, n.misses)
 
 
 def _costs(node: NodeReport) -> tuple[str, str]:

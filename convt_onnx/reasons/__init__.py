@@ -1,0 +1,33 @@
+"""Stable reason ids: why a node became what it is, why a form or a pass does not apply.
+
+Ids are never reused. CT1xx: nodes left alone, CT2xx: decisions, CT3xx: forms, CT4xx: passes.
+"""
+
+from __future__ import annotations
+
+from convt_onnx.errors import UsageError
+from convt_onnx.reasons import decisions, forms, nodes
+from convt_onnx.reasons.base import Reason, Refusal
+from convt_onnx.suggest import did_you_mean
+
+__all__ = ["REASONS", "Reason", "Refusal", "get_reason"]
+
+REASONS: dict[str, Reason] = {
+    reason.id: reason for family in (nodes, decisions, forms) for reason in family.REASONS
+}
+
+
+def get_reason(id: str) -> Reason:
+    """The reason of that id, in any case.
+
+    Raises:
+        UsageError: There is none.
+    """
+    reason = REASONS.get(id.upper())
+    if reason is None:
+        raise UsageError(
+            f"no reason {id!r}",
+            where=f"known: {', '.join(REASONS)}",
+            help=did_you_mean(id.upper(), REASONS),
+        )
+    return reason

@@ -1,0 +1,48 @@
+"""CT3xx: forms that do not apply."""
+
+from __future__ import annotations
+
+from convt_onnx.reasons.base import Reason
+
+REASONS = (
+    Reason("CT301", "the stride is not 1", "`conv` is for stride 1; strided nodes have phases."),
+    Reason("CT302", "the stride is 1", "There is one phase only: `conv` is the form."),
+    Reason(
+        "CT303",
+        "the kernel overlaps itself",
+        "`gemm` needs a kernel extent (K-1)*d+1 of at most the stride, on every axis.",
+    ),
+    Reason(
+        "CT304",
+        "the crop is a multiple of the stride",
+        "`phases` already absorbs such a crop into its pads; a wider window gains nothing.",
+    ),
+    Reason("CT305", "too many parts", "The form would need more nodes than is reasonable."),
+    Reason("CT306", "the opset is too old", "An operator that the form needs came later."),
+    Reason(
+        "CT307",
+        "too large to repack",
+        "The strides or the kernel are so large that the packed weight would not fit.",
+    ),
+    Reason(
+        "CT308",
+        "negative begin pads",
+        "ConvTranspose takes no negative pads; convolutions express them with larger pads.",
+    ),
+    Reason("CT309", "the dilation is 1", "There is no dilation to write into the weight."),
+    Reason(
+        "CT310",
+        "output_padding is not below the stride",
+        "Runtimes refuse that although it may be below the dilation; convolutions do not care.",
+    ),
+    Reason(
+        "CT311",
+        "element type not supported by the target",
+        "Neither the operator nor a Cast to float32 around it keeps the values there.",
+    ),
+    Reason(
+        "CT312",
+        "the target has no such operator",
+        "The form still holds a ConvTranspose, which the target does not have.",
+    ),
+)
