@@ -139,7 +139,7 @@ def _choose(
     if not usable:
         return None, Refusal("CT108", f"target {target.name}")
     if "keep" not in usable:
-        best = min(usable, key=lambda name: score(usable[name], node, name))
+        best = min(usable, key=lambda name: score(usable[name]))
         return best, Refusal("CT203" if target.conv_transpose else "CT202")
     if isinstance(node.weight, RuntimeOperand):
         return "keep", Refusal("CT103" if node.weight.overridable else "CT104")

@@ -75,7 +75,7 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
     reports: list[NodeReport] = []
     if loaded.has_conv_transpose:
         context = Context(chosen[0], {}, Choice())
-        pipeline.run(pipeline.PREPARATIONS, loaded, context)
+        pipeline.run((*pipeline.PREPARATIONS, *pipeline.FOLDS), loaded, context)
         reports = [_report(f, model.ir_version, context, chosen) for f in find_nodes(model)]
     return Inspection(
         path=Path(path),

@@ -35,6 +35,8 @@ class OptimizeOptions:
         checks: Inputs and tolerances for that.
         force: Whether to replace files that exist.
         dry_run: Decide and verify, write nothing.
+        passes: Names of the passes to run; all by default.
+        dump: A folder that gets the model after each pass that changed it.
     """
 
     target: str = "ort-cpu"
@@ -44,6 +46,8 @@ class OptimizeOptions:
     checks: VerifyOptions = field(default_factory=VerifyOptions)
     force: bool = False
     dry_run: bool = False
+    passes: tuple[str, ...] = ()
+    dump: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +148,12 @@ def _run_passes(
     loaded: model_io.LoadedModel, target: Target, options: OptimizeOptions, progress: Progress
 ) -> tuple[Context, bool, list[ConvTransposeNode]]:
     choice = Choice(options.forms, options.skip)
+    passes = pipeline.select(options.passes)
     if not loaded.has_conv_transpose:
         choice.check(set())
         return Context(target, {}, choice), False, []
     context = Context(target, {}, choice)
-    modified = pipeline.run(pipeline.PASSES, loaded, context, progress)
+    modified = pipeline.run(passes, loaded, context, progress, options.dump)
     return context, modified, context.nodes
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+from convt_onnx import model_io
+from convt_onnx.errors import UsageError
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.passes.base import Context, Pass
 from convt_onnx.passes.canonical_pads import CanonicalPads
@@ -11,27 +14,76 @@ from convt_onnx.passes.fold_weights import FoldWeights
 from convt_onnx.passes.inline_functions import InlineFunctions
 from convt_onnx.passes.lower import Lower
 from convt_onnx.runtime_shapes import shapes_of
+from convt_onnx.suggest import did_you_mean
 
-# What makes a node readable; `inspect` runs these alone.
-PREPARATIONS: tuple[type[Pass], ...] = (InlineFunctions, FoldWeights)
-PASSES: tuple[type[Pass], ...] = (*PREPARATIONS, CanonicalPads, Lower)
+# What makes a node readable.
+PREPARATIONS: tuple[type[Pass], ...] = (InlineFunctions, FoldWeights, CanonicalPads)
+# What a node takes in from around it; repeated, since one may uncover another.
+FOLDS: tuple[type[Pass], ...] = ()
+# What makes a node what the target is to run.
+LOWERINGS: tuple[type[Pass], ...] = (Lower,)
+
+PASSES: tuple[type[Pass], ...] = (*PREPARATIONS, *FOLDS, *LOWERINGS)
+MAX_ROUNDS = 8
+
+Progress = Callable[[str], None]
+
+
+def select(names: Sequence[str]) -> tuple[type[Pass], ...]:
+    """The passes of those names, in the pipeline's order; all where none is named.
+
+    Raises:
+        UsageError: There is no such pass.
+    """
+    known = {cls.name for cls in PASSES}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"no pass {name!r}",
+                where=f"known passes: {', '.join(cls.name for cls in PASSES)}",
+                help=did_you_mean(name, known),
+            )
+    return tuple(cls for cls in PASSES if not names or cls.name in names)
 
 
 def run(
     passes: Sequence[type[Pass]],
     loaded: LoadedModel,
     context: Context,
-    progress: Callable[[str], None] = lambda step: None,
+    progress: Progress = lambda step: None,
+    dump: Path | None = None,
 ) -> bool:
-    """Run passes on a loaded model; whether any changed it."""
+    """Run passes on a loaded model; whether any changed it.
+
+    Args:
+        passes: In order; FOLDS among them are repeated until none changes anything.
+        loaded: Its model is changed in place.
+        context: What the passes know and report.
+        progress: Called with the name of each pass.
+        dump: A folder that gets the model after each pass that changed it.
+    """
     progress("inferring shapes")
     context.shapes = shapes_of(loaded)
     modified = False
-    for cls in passes:
+    for number, cls in enumerate(_in_rounds(passes, context)):
         progress(cls.name)
         if not cls(context)(loaded.model).modified:
             continue
         modified = True
         if cls.makes_values:
             context.shapes = shapes_of(loaded, changed=True)
+        if dump is not None:
+            dump.mkdir(parents=True, exist_ok=True)
+            model_io.save(loaded, loaded.model, dump / f"{number:02}-{cls.name}.onnx", force=True)
     return modified
+
+
+def _in_rounds(passes: Sequence[type[Pass]], context: Context) -> Iterator[type[Pass]]:
+    yield from (cls for cls in passes if cls in PREPARATIONS)
+    folds = [cls for cls in passes if cls in FOLDS]
+    for _ in range(MAX_ROUNDS if folds else 0):
+        before = context.change_count
+        yield from folds
+        if context.change_count == before:
+            break
+    yield from (cls for cls in passes if cls in LOWERINGS)

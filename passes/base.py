@@ -46,6 +46,11 @@ class Context:
     changes: dict[str, list[str]] = field(default_factory=dict)
     misses: list[Miss] = field(default_factory=list)
 
+    @property
+    def change_count(self) -> int:
+        """Changes of all passes so far."""
+        return sum(len(lines) for lines in self.changes.values())
+
 
 class Pass(ir.passes.InPlacePass):
     """An in-place pass that reports its changes to the context."""
@@ -61,8 +66,10 @@ class Pass(ir.passes.InPlacePass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run on the whole model; modified if any change was reported."""
+        # A pass may run again; what it refused then is what counts.
+        self.context.misses = [m for m in self.context.misses if m.pass_name != self.name]
         changes = list(self.run(model))
-        self.context.changes[self.name] = changes
+        self.context.changes.setdefault(self.name, []).extend(changes)
         return ir.passes.PassResult(model, modified=bool(changes))
 
     def miss(self, node: str, id: str, detail: str = "") -> None:

@@ -44,6 +44,12 @@ Examples:
 @input_options
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--dry-run", is_flag=True, help="Decide and verify, write nothing.")
+@click.option(
+    "--passes", metavar="NAME,…", default="", help="Run only these passes; `-v` lists them."
+)
+@click.option(
+    "--dump-dir", type=ModelPath, help="A folder for the model after each pass that changed it."
+)
 @json_option
 @click.option("-q", "--quiet", is_flag=True, help="No table.")
 @verbose_option
@@ -61,6 +67,8 @@ def command(
     rtol: float | None,
     force: bool,
     dry_run: bool,
+    passes: str,
+    dump_dir: Path | None,
     as_json: bool,
     quiet: bool,
     verbose: int,
@@ -83,6 +91,8 @@ def command(
         checks=VerifyOptions(inputs, parse_shapes(input_shapes), seed, atol, rtol),
         force=force,
         dry_run=dry_run,
+        passes=tuple(p.strip() for p in passes.split(",") if p.strip()),
+        dump=dump_dir,
     )
     console = out.console(quiet=quiet)
     with out.progress(console) as step:
