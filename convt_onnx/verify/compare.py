@@ -26,6 +26,8 @@ class Tolerance:
         return self.relative_atol * scale if self.atol is None else self.atol
 
 
+# float16 rounds to 1e-3 in every layer, and each side rounds in its own places.
+HALF = Tolerance(relative_atol=0.02, rtol=0.02, share=0.001)
 # A model that quantises inside rounds a last-bit difference up to a whole step, 1/127 of the scale,
 # and the layers behind pass it on: end to end only the size of the results can be compared. What
 # proves such a rewrite is the check of each node against the oracle.

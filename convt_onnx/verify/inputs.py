@@ -20,7 +20,7 @@ Described = tuple[str, str, list[int | str | None]]
 MAX_ELEMENTS = 1 << 28
 # Sizes to try for open spatial axes: not square and odd first, then what strided encoders need.
 OPEN_SIZES = ((13, 11, 9), (20, 24, 16), (64, 96, 32), (128, 192, 64), (256, 256, 64), (512, 512))
-_TYPES = {
+TYPES = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
     "tensor(float16)": np.float16,
@@ -76,7 +76,7 @@ def from_file(path: Path, described: Sequence[Described]) -> Inputs:
                 where=f"it has {', '.join(given) or 'nothing'}",
                 help=did_you_mean(name, given),
             )
-        arrays[name] = given[key].astype(_TYPES.get(kind, given[key].dtype), copy=False)
+        arrays[name] = given[key].astype(TYPES.get(kind, given[key].dtype), copy=False)
     _check(described, {name: a.shape for name, a in arrays.items()}, str(path))
     return Inputs(arrays, "file")
 
@@ -159,7 +159,7 @@ def _draw(
             where=f"shape {list(shape)}",
             help="--input-shapes NAME:… for a smaller one, or --no-verify",
         )
-    dtype = _TYPES.get(kind)
+    dtype = TYPES.get(kind)
     if dtype is None:
         raise UsageError(
             f"cannot make a random input of type {kind}",

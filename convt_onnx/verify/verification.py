@@ -10,8 +10,8 @@ import onnx
 
 from convt_onnx.errors import VerificationError
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.verify.compare import QUANTISED, Comparison, Tolerance, compare
-from convt_onnx.verify.inputs import Inputs, InputShapes, candidates, from_file
+from convt_onnx.verify.compare import HALF, QUANTISED, Comparison, Tolerance, compare
+from convt_onnx.verify.inputs import TYPES, Inputs, InputShapes, candidates, from_file
 from convt_onnx.verify.nodes import NodeCheck, check_nodes
 from convt_onnx.verify.session import Arrays, RunError, Runner, Source
 from convt_onnx.verify.twin import float32_twin, other_floats
@@ -75,6 +75,7 @@ def verify(
     if quantised:
         notes.append("the model quantises inside: results may be some quantisation steps apart")
         original, rewritten = (replace(s, as_written=True) for s in (original, rewritten))
+    own = (original, rewritten)
     if other_floats(original.proto):
         arithmetic = "float32 twin"
         notes.append("compared in float32: the CPU provider computes no narrower or wider float")
@@ -93,6 +94,8 @@ def verify(
             for c in outputs
             if c.note == "all zero"
         ]
+    if arithmetic != "float32":
+        outputs += _in_own_type(*own, inputs.arrays)
     checks = tuple(check_nodes(original, rewritten, nodes, inputs.arrays))
     ok = all(c.ok for c in outputs) and all(c.ok for c in checks)
     return Verification(
@@ -109,6 +112,21 @@ def verify(
         else _first_difference(original, rewritten, checks, inputs.arrays, tolerance),
         notes=tuple(notes),
     )
+
+
+def _in_own_type(original: Source, rewritten: Source, feeds: Arrays) -> tuple[Comparison, ...]:
+    """The rewritten model as it is, where the original as it is runs: types must still fit."""
+    try:
+        runner = Runner(original)
+        if any(kind not in TYPES for _, kind, _ in runner.inputs):
+            return ()
+        typed = {name: feeds[name].astype(TYPES[kind]) for name, kind, _ in runner.inputs}
+        wanted = runner.run(typed)
+    except RunError:
+        return ()
+    got = _run_rewritten(rewritten, typed)
+    names = (n for n in wanted if n in got)
+    return tuple(compare(f"{n} (own type)", got[n], wanted[n], HALF) for n in names)
 
 
 def _require_same_names(original: Source, rewritten: Source) -> None:

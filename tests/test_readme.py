@@ -1,0 +1,65 @@
+"""Every command and every Python block of the README runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def commands():
+    lines = [line.split(" #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+    return [line for line in lines if line.startswith("convt-onnx ")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("readme")
+    (path / "models").mkdir()
+    for model in (ROOT / "models").glob("*.onnx"):
+        shutil.copy(model, path / "models")
+    return path
+
+
+def test_commands_run_in_order(folder):
+    assert len(commands()) >= 6
+    for line in commands():
+        words = [sys.executable, "-m", "convt_onnx", *shlex.split(line)[1:]]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, (line, done.stderr)
+        assert done.stdout, line
+
+
+def test_python_blocks_run(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert blocks("python")
+    for block in blocks("python"):
+        exec(compile(block, "README", "exec"), {})
+
+
+def test_make_targets_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    named = {t for block in blocks("sh") for t in re.findall(r"^make (\w+)", block, re.MULTILINE)}
+    assert named == {"demo", "test"}
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_tables_name_every_target_and_form():
+    from convt_onnx.forms import FORMS
+    from convt_onnx.targets import TARGETS
+
+    for name in (*FORMS, *TARGETS):
+        assert f"| `{name}`" in README
