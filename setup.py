@@ -2,5 +2,15 @@
 
 from setuptools import find_packages, setup
 
-ROOTS = {"convt_onnx": "convt_onnx"} | {r: f"convt_onnx.{r}" for r in ("passes", "plugins", "models")}
-setup(packages=[n + s for r, n in ROOTS.items() for s in ["", *(f".{p}" for p in find_packages(r))]])
+ROOTS = {
+    "convt_onnx": "convt_onnx",
+    "passes": "convt_onnx.passes",
+    "plugins": "convt_onnx.plugins",
+    "models": "convt_onnx.models",
+}
+PACKAGES = [
+    f"{name}.{sub}" if sub else name
+    for root, name in ROOTS.items()
+    for sub in ["", *find_packages(root)]
+]
+setup(packages=PACKAGES)

@@ -1,7 +1,7 @@
 """Which form to expect to be fastest where nothing is timed.
 
-The rules for `ort-cpu` hold what benchmarks/forms_cpu.py showed to win by at least a fifth; what wins
-by less, or only with some thread counts, stays as it is.
+The rules for `ort-cpu` hold what benchmarks/forms_cpu.py showed to win by at least a fifth; what
+wins by less, or only with some thread counts, stays as it is.
 """
 
 from __future__ import annotations
