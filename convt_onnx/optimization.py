@@ -35,6 +35,7 @@ class OptimizeOptions:
         checks: Inputs and tolerances for that.
         force: Whether to replace files that exist.
         dry_run: Decide and verify, write nothing.
+        dequantize: Fold quantised weights and biases into float ones; kept quantised by default.
         passes: Names of the passes to run; all by default.
         dump: A folder that gets the model after each pass that changed it.
     """
@@ -46,6 +47,7 @@ class OptimizeOptions:
     checks: VerifyOptions = field(default_factory=VerifyOptions)
     force: bool = False
     dry_run: bool = False
+    dequantize: bool = False
     passes: tuple[str, ...] = ()
     dump: Path | None = None
 
@@ -152,7 +154,7 @@ def _run_passes(
     if not loaded.has_conv_transpose:
         choice.check(set())
         return Context(target, {}, choice), False, []
-    context = Context(target, {}, choice)
+    context = Context(target, {}, choice, dequantize=options.dequantize)
     modified = pipeline.run(passes, loaded, context, progress, options.dump)
     return context, modified, context.nodes
 

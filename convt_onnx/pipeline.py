@@ -10,18 +10,22 @@ from convt_onnx.errors import UsageError
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.passes.base import Context, Pass
 from convt_onnx.passes.canonical_pads import CanonicalPads
+from convt_onnx.passes.fold_crops import FoldCrops
+from convt_onnx.passes.fold_neighbours import FoldNeighbours
+from convt_onnx.passes.fold_pads import FoldPads
 from convt_onnx.passes.fold_weights import FoldWeights
 from convt_onnx.passes.inline_functions import InlineFunctions
 from convt_onnx.passes.lower import Lower
+from convt_onnx.passes.undo_crops import UndoCrops
 from convt_onnx.runtime_shapes import shapes_of
 from convt_onnx.suggest import did_you_mean
 
 # What makes a node readable.
 PREPARATIONS: tuple[type[Pass], ...] = (InlineFunctions, FoldWeights, CanonicalPads)
 # What a node takes in from around it; repeated, since one may uncover another.
-FOLDS: tuple[type[Pass], ...] = ()
+FOLDS: tuple[type[Pass], ...] = (FoldCrops, FoldPads, FoldNeighbours)
 # What makes a node what the target is to run.
-LOWERINGS: tuple[type[Pass], ...] = (Lower,)
+LOWERINGS: tuple[type[Pass], ...] = (UndoCrops, Lower)
 
 PASSES: tuple[type[Pass], ...] = (*PREPARATIONS, *FOLDS, *LOWERINGS)
 MAX_ROUNDS = 8

@@ -29,6 +29,7 @@ class Target:
         shape_ops: Whether sizes may be computed in the graph (Shape, Mul).
         cast_island: Element types to compute in float32 between two Casts, since neither
             operator takes them.
+        asymmetric_pads: Whether pads may differ begin to end.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Target:
     depth_to_space: bool
     shape_ops: bool
     cast_island: frozenset[ir.DataType]
+    asymmetric_pads: bool = True
 
 
 TARGETS: dict[str, Target] = {
@@ -55,6 +57,7 @@ TARGETS: dict[str, Target] = {
             depth_to_space=True,
             shape_ops=True,
             cast_island=frozenset({ir.DataType.BFLOAT16}),
+            asymmetric_pads=True,
         ),
         Target(
             name="portable",
@@ -66,6 +69,7 @@ TARGETS: dict[str, Target] = {
             depth_to_space=True,
             shape_ops=False,
             cast_island=frozenset(),
+            asymmetric_pads=True,
         ),
     )
 }

@@ -32,6 +32,7 @@ class Context:
         target: Where the model is to run.
         shapes: Inferred shapes by value name.
         choice: What the user asked for.
+        dequantize: Whether quantised weights become float ones.
         decisions: One for each ConvTranspose, filled by the pass that lowers them.
         nodes: The nodes of the main graph as they were before that, for verification.
         changes: What each pass did, by pass name.
@@ -45,6 +46,7 @@ class Context:
     nodes: list[ConvTransposeNode] = field(default_factory=list)
     changes: dict[str, list[str]] = field(default_factory=dict)
     misses: list[Miss] = field(default_factory=list)
+    dequantize: bool = False
 
     @property
     def change_count(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import onnx_ir as ir
 
@@ -12,6 +13,7 @@ from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.node import find_nodes
 from convt_onnx.graph.operands import constant, quantised
 from convt_onnx.passes.base import Pass
+from convt_onnx.passes.weights_quantised import fold_integers, transpose_integers
 
 
 class FoldWeights(Pass):
@@ -22,7 +24,9 @@ class FoldWeights(Pass):
         1. f(constants) -> constant, f any chain of deterministic standard operators
            (weight_norm, spectral_norm, Identity, Cast, Transpose, Expand, ScatterND, MatMul, ...)
         2. a value that several nodes read is folded once and stays shared
-        3. DequantizeLinear of constants stays: the model remains quantised
+        3. DequantizeLinear of constants stays, so the model remains quantised: a constant
+           QuantizeLinear in front of it is folded, a Transpose behind it moves to the integers;
+           with `dequantize` it is folded like any other operator
         4. what nothing reads any more goes
 
     Not where any input of the chain is known at run time only, an initializer may be overridden
@@ -40,27 +44,42 @@ class FoldWeights(Pass):
             if found.path in self.context.choice.skip:
                 continue
             shapes = found.visible(self.context.shapes)
-            evaluator = Evaluator(model.ir_version, found.opset, shapes)
+            evaluator = Evaluator(model.ir_version, found.opset, shapes, self._operators)
             for index in (1, 2):
                 value = found.node.inputs[index] if len(found.node.inputs) > index else None
                 if value is None or not self._wanted(value, model.ir_version):
                     continue
+                place = partial(_place, model, names)
+                if fold_integers(value, model.ir_version, evaluator, place):
+                    yield f"{found.path}: the integers of {value.name} folded"
+                    continue
                 if id(value) not in done:
-                    array = evaluator.value(value)
-                    if array is None:
+                    moved = transpose_integers(value, model.ir_version, names, place)
+                    array = evaluator.value(value) if moved is None else None
+                    if array is not None:
+                        moved = place(value, ir.Tensor(array))
+                    if moved is None:
                         continue
-                    done[id(value)] = _place(model, value, ir.Tensor(array), names)
+                    done[id(value)] = moved
                 found.node.replace_input_with(index, done[id(value)])
                 remove_unused([value])
                 yield f"{found.path}: {value.name} folded"
 
     def _wanted(self, value: ir.Value, ir_version: int) -> bool:
-        known = constant(value, ir_version) or quantised(value, ir_version)
-        return known is None and value.producer() is not None
+        known = constant(value, ir_version) is not None
+        if not self.context.dequantize:
+            known = known or quantised(value, ir_version) is not None
+        return not known and value.producer() is not None
+
+    @property
+    def _operators(self) -> frozenset[str]:
+        """Those folded besides the ones that any chain may hold."""
+        also = {"DequantizeLinear"} if self.context.dequantize else set()
+        return frozenset({"QuantizeLinear"} | also)
 
 
 def _place(
-    model: ir.Model, value: ir.Value, tensor: ir.TensorProtocol, names: NamePool
+    model: ir.Model, names: NamePool, value: ir.Value, tensor: ir.TensorProtocol
 ) -> ir.Value:
     """The constant, in the graph where the value was computed; a function holds no initializer."""
     producer = value.producer()

@@ -45,6 +45,11 @@ Examples:
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--dry-run", is_flag=True, help="Decide and verify, write nothing.")
 @click.option(
+    "--dequantize",
+    is_flag=True,
+    help="Fold DequantizeLinear weights and biases into float ones.  [default: kept as integers]",
+)
+@click.option(
     "--passes", metavar="NAME,…", default="", help="Run only these passes; `-v` lists them."
 )
 @click.option(
@@ -67,6 +72,7 @@ def command(
     rtol: float | None,
     force: bool,
     dry_run: bool,
+    dequantize: bool,
     passes: str,
     dump_dir: Path | None,
     as_json: bool,
@@ -91,6 +97,7 @@ def command(
         checks=VerifyOptions(inputs, parse_shapes(input_shapes), seed, atol, rtol),
         force=force,
         dry_run=dry_run,
+        dequantize=dequantize,
         passes=tuple(p.strip() for p in passes.split(",") if p.strip()),
         dump=dump_dir,
     )

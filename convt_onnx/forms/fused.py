@@ -11,6 +11,7 @@ from math import prod
 import onnx_ir as ir
 
 from convt_onnx.forms.base import MAX_PACKED_ELEMENTS, MAX_PHASES, Form, Setting, Work
+from convt_onnx.forms.integer_kernel import requantise_output
 from convt_onnx.forms.interleave import Interleave, interleave, interleave_elements
 from convt_onnx.forms.weights import Layout, Packing, combine, pack_bias, pack_weight
 from convt_onnx.graph.emitter import Emitter
@@ -57,7 +58,13 @@ def _emit(plan: Plan, em: Emitter, node: ConvTransposeNode, setting: Setting) ->
         high=[f.high for f in fused],
         group=spec.group,
     )
+    y = requantise_output(em, y, node, moves=moves(axes))
     return finish(em, y, node, axes, phase_first, setting)
+
+
+def moves(axes: Sequence[PhaseAxis]) -> bool:
+    """Whether `finish` does anything."""
+    return any(a.stride > 1 or a.crop_begin or a.crop_end for a in axes)
 
 
 def finish(

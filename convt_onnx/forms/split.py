@@ -9,7 +9,8 @@ from math import prod
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
-from convt_onnx.forms.fused import crop_elements, finish, packable
+from convt_onnx.forms.fused import crop_elements, finish, moves, packable
+from convt_onnx.forms.integer_kernel import requantise_output
 from convt_onnx.forms.interleave import interleave_elements
 from convt_onnx.forms.weights import Packing, combine, pack_weight
 from convt_onnx.graph.emitter import Emitter
@@ -39,18 +40,17 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     for phase in product(*(range(s) for s in spec.strides)):
         convs = [a.phase(r) for a, r in zip(axes, phase, strict=True)]
         packing = Packing(spec, combine(convs, spec.kernel), tuple(c.taps for c in convs))
-        parts.append(
-            em.conv(
-                node.x,
-                pack_weight(em, node.weight, packing),
-                None if node.bias is None else node.bias.value,
-                kernel=packing.taps,
-                dilations=[c.dilation for c in convs],
-                low=[c.low for c in convs],
-                high=[c.high for c in convs],
-                group=spec.group,
-            )
+        part = em.conv(
+            node.x,
+            pack_weight(em, node.weight, packing),
+            None if node.bias is None else node.bias.value,
+            kernel=packing.taps,
+            dilations=[c.dilation for c in convs],
+            low=[c.low for c in convs],
+            high=[c.high for c in convs],
+            group=spec.group,
         )
+        parts.append(requantise_output(em, part, node, moves=moves(axes)))
     y = em.op("Concat", parts, axis=1)
     return finish(em, y, node, axes, True, setting)
 

@@ -5,6 +5,14 @@ A weight [C_in, M, *K] becomes the weight of a stride-1 convolution by picking t
 [g, M, P, C_in/g, *T] (channel first), for one group as [P, M, C_in, *T] (phase first), or left as
 [C_in, M, *T] (native, one phase). Constants and quantised constants are repacked here, run-time
 weights by ONNX nodes that do the same.
+
+Quantised weights stay integers with the scales that they had. One scale a tensor and one an output
+channel give one scale an output channel of the convolution. One scale an input channel (axis 0,
+unless a group has a single one) would be one along axis 1 of its weight, or blocks of it where
+there are groups; ONNX Runtime 1.32 takes either for a scale an output channel when it makes a
+QLinearConv, and computes something else or stops. Such integers are packed as [C_in, M*P, *T],
+dequantised along axis 0 and brought into order by Reshape and Transpose behind that, which no
+runtime takes for a weight that it can compute with in integers: there is no such kernel.
 """
 
 from __future__ import annotations
@@ -24,11 +32,16 @@ from convt_onnx.phases import ConvAxis
 from convt_onnx.spec import ConvTransposeSpec
 
 Table = npt.NDArray[np.int64]
+Channels = npt.NDArray[np.int64]
 Layout = Literal["channel", "phase", "native"]
 _PERMS: dict[Layout, tuple[int, ...]] = {
     "channel": (0, 2, 3, 1, 4),
     "phase": (3, 0, 2, 1, 4),
     "native": (3, 0, 1, 2, 4),
+}
+_BY_INPUT: dict[Layout, tuple[int, ...]] = {
+    "channel": (0, 1, 2, 3, 4),
+    "phase": (0, 1, 3, 2, 4),
 }
 
 
@@ -52,6 +65,11 @@ class Packing:
         if self.layout == "native":
             return (self.spec.in_channels, self.spec.out_per_group, *self.taps)
         return (self.phases * self.spec.out_channels, self.spec.in_per_group, *self.taps)
+
+    @property
+    def shape_by_input(self) -> tuple[int, ...]:
+        """[C_in, M * P, *taps]: the same elements with the input channels first."""
+        return (self.spec.in_channels, self.spec.out_per_group * self.phases, *self.taps)
 
     @property
     def split_shape(self) -> tuple[int, ...]:
@@ -85,71 +103,85 @@ def pack_weight(em: Emitter, weight: Operand, packing: Packing) -> ir.Value:
     key = (weight.value, packing.table.tobytes(), packing.shape, packing.layout)
     if isinstance(weight, ConstantOperand):
         return em.shared(key, lambda: _pack_array(weight.array(), packing, None), "weight")
-    if isinstance(weight, QuantisedOperand):
-        layout = _packed_axis(weight, packing)
-        if layout is not None:
-            return _pack_quantised(em, weight, packing, *layout)
+    if isinstance(weight, QuantisedOperand) and weight.axis in (None, 0, 1):
+        return _pack_quantised(em, weight, packing)
     return _pack_at_run_time(em, weight.value, packing)
 
 
 def _pack_array(
     array: npt.NDArray[np.generic], packing: Packing, fill: npt.NDArray[np.generic] | None
 ) -> npt.NDArray[np.generic]:
+    return _split_array(array, packing, fill).transpose(packing.perm).reshape(packing.shape)
+
+
+def _split_array(
+    array: npt.NDArray[np.generic], packing: Packing, fill: npt.NDArray[np.generic] | None
+) -> npt.NDArray[np.generic]:
+    """[g, C_in/g, M, P, T], with `fill` (zero by default) where the table has -1."""
     s = packing.spec
     flat = array.reshape(s.group, s.in_per_group, s.out_per_group, -1)
     column = np.zeros((*flat.shape[:3], 1), dtype=array.dtype)
     if fill is not None:
         column[...] = fill
-    split = np.concatenate([flat, column], axis=3)[..., packing.table]
-    return split.transpose(packing.perm).reshape(packing.shape)
+    return np.concatenate([flat, column], axis=3)[..., packing.table]
 
 
-def _packed_axis(
-    weight: QuantisedOperand, packing: Packing
-) -> tuple[int | None, npt.NDArray[np.int64] | None] | None:
-    """Axis and source channel of each new scale; None where no single axis can hold them."""
+def _output_channels(weight: QuantisedOperand, packing: Packing) -> Channels | None:
+    """Channel whose scale each output channel of the convolution has; None where it has several."""
     s, p = packing.spec, packing.phases
-    if weight.axis is None or packing.layout == "native":
-        return weight.axis, None
     if weight.axis == 1:
         channels = np.arange(s.out_per_group)
         if packing.layout == "phase":
-            return 0, np.tile(channels, p)
-        return 0, np.tile(np.repeat(channels, p), s.group)
-    if weight.axis == 0 and s.in_per_group == 1 and packing.layout == "channel":
-        return 0, np.repeat(np.arange(s.in_channels), s.out_per_group * p)
-    if weight.axis == 0 and s.group == 1:
-        return 1, np.arange(s.in_channels)
+            return np.tile(channels, p)
+        return np.tile(np.repeat(channels, p), s.group)
+    if weight.axis == 0 and s.in_per_group == 1:
+        return np.repeat(np.arange(s.in_channels), s.out_per_group * p)
     return None
 
 
-def _pack_quantised(
-    em: Emitter,
-    weight: QuantisedOperand,
-    packing: Packing,
-    axis: int | None,
-    source: npt.NDArray[np.int64] | None,
-) -> ir.Value:
-    s = packing.spec
-    fill = None
-    if weight.zero_point is not None:
-        zeros = weight.zero_point.array().reshape(-1)
-        shape = [1, 1, 1, 1]
-        if weight.axis == 0:
-            shape[:2] = [s.group, s.in_per_group]
-        elif weight.axis == 1:
-            shape[2] = s.out_per_group
-        fill = zeros.reshape(shape)
-    filled_with = None if fill is None else (fill.shape, fill.tobytes())
+def _pack_quantised(em: Emitter, weight: QuantisedOperand, packing: Packing) -> ir.Value:
+    fill = _zero_points(weight, packing)
     key = (
         weight.integers.value,
-        filled_with,
+        None if fill is None else (fill.shape, fill.tobytes()),
         packing.table.tobytes(),
         packing.shape,
         packing.layout,
     )
-    integers = em.shared(key, lambda: _pack_array(weight.integers.array(), packing, fill), "weight")
-    return dequantise(em, weight, integers, axis, source)
+
+    def packed() -> npt.NDArray[np.generic]:
+        return _pack_array(weight.integers.array(), packing, fill)
+
+    def by_input() -> npt.NDArray[np.generic]:
+        split = _split_array(weight.integers.array(), packing, fill)
+        return split.transpose(_BY_INPUT[packing.layout]).reshape(packing.shape_by_input)
+
+    if weight.axis is None or packing.layout == "native":
+        return dequantise(em, weight, em.shared(key, packed, "weight"), weight.axis, None)
+    channels = _output_channels(weight, packing)
+    if channels is not None:
+        return dequantise(em, weight, em.shared(key, packed, "weight"), 0, channels)
+    integers = em.shared((*key, "by input"), by_input, "weight")
+    return _in_order(em, dequantise(em, weight, integers, 0, None), packing)
+
+
+def _zero_points(weight: QuantisedOperand, packing: Packing) -> npt.NDArray[np.generic] | None:
+    """The integer that means zero, to be broadcast over [g, C_in/g, M, 1]."""
+    if weight.zero_point is None:
+        return None
+    s = packing.spec
+    zeros = weight.zero_point.array().reshape(-1)
+    if weight.axis == 0:
+        return zeros.reshape(s.group, s.in_per_group, 1, 1)
+    return zeros.reshape(1, 1, s.out_per_group if weight.axis == 1 else 1, 1)
+
+
+def _in_order(em: Emitter, weight: ir.Value, packing: Packing) -> ir.Value:
+    """[C_in, M*P, *taps] -> [g*M*P, C_in/g, *taps] by nodes."""
+    s = packing.spec
+    channels = s.out_per_group * packing.phases
+    split = em.reshape(weight, [s.group, s.in_per_group, channels, prod(packing.taps)])
+    return em.reshape(em.transpose(split, [0, 2, 1, 3]), packing.shape)
 
 
 def dequantise(
@@ -157,7 +189,7 @@ def dequantise(
     operand: QuantisedOperand,
     integers: ir.Value,
     axis: int | None,
-    source: npt.NDArray[np.int64] | None,
+    source: Channels | None,
 ) -> ir.Value:
     """DequantizeLinear of repacked integers: scale and zero point of channel `source[i]` at i."""
     parameters = [operand.scale, operand.zero_point]

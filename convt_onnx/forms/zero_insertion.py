@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.fused import packable
+from convt_onnx.forms.integer_kernel import requantise_input, requantise_output
 from convt_onnx.forms.weights import Packing, combine, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
@@ -43,6 +44,7 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     x = node.x
     for i in range(spec.ndim):
         x = _insert_zeros(em, x, i, node)
+    x = requantise_input(em, x, node)
     plans = [_axis(a) for a in spec.axes()]
     convs = [c for c, _, _ in plans]
     packing = Packing(spec, combine(convs, spec.kernel), spec.kernel)
@@ -56,8 +58,9 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
         high=[c.high for c in convs],
         group=spec.group,
     )
-    where = [2 + i for i in range(spec.ndim)]
-    return em.crop(y, where, [b for _, b, _ in plans], [e for _, _, e in plans])
+    crops = [b for _, b, _ in plans], [e for _, _, e in plans]
+    y = requantise_output(em, y, node, moves=any(map(any, crops)))
+    return em.crop(y, [2 + i for i in range(spec.ndim)], *crops)
 
 
 def _insert_zeros(em: Emitter, x: ir.Value, axis: int, node: ConvTransposeNode) -> ir.Value:

@@ -42,10 +42,17 @@ class Evaluator:
     """Evaluates node by node; results are kept, so shared chains are computed once.
 
     `shapes` adds inferred shapes by value name: the channel count that Shape and Gather read from
-    an input is as constant as any other.
+    an input is as constant as any other. `also` names operators to evaluate besides FOLDABLE.
     """
 
-    def __init__(self, ir_version: int, opset: int, shapes: Shapes) -> None:
+    def __init__(
+        self,
+        ir_version: int,
+        opset: int,
+        shapes: Shapes,
+        also: frozenset[str] = frozenset(),
+    ) -> None:
+        self._operators = FOLDABLE | also
         self._shapes = shapes
         self._ir_version = ir_version
         self._opset = opset
@@ -83,7 +90,7 @@ class Evaluator:
                 self._known[id(v)] = self._shape(node)
                 pending.append((v, ready))
                 continue
-            if node is None or node.domain not in ("", "ai.onnx") or node.op_type not in FOLDABLE:
+            if node is None or node.domain not in ("", "ai.onnx") or node.op_type not in self._operators:
                 return None
             if ready:
                 order.append(node)

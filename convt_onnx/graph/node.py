@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convt_onnx.errors import GeometryError
 from convt_onnx.graph.operands import Dim, Operand, Shapes, read_operand
+from convt_onnx.graph.quantised import Grid, input_grid, output_grid
 from convt_onnx.late_crop import LateCrop, resolve_late
 from convt_onnx.padding import Attributes, UnknownSizeError, resolve
 from convt_onnx.reasons import Refusal
@@ -20,6 +21,7 @@ class ConvTransposeNode:
     """A node whose geometry is known. Sizes are None where the model leaves them open.
 
     The names are kept apart: once the node is replaced, its values are no longer in the graph.
+    `x_grid` and `y_grid` are what the input is dequantised from and the output quantised to.
     """
 
     node: ir.Node
@@ -34,6 +36,8 @@ class ConvTransposeNode:
     batch: int | None
     sizes: tuple[int | None, ...]
     late: LateCrop | None = None
+    x_grid: Grid | None = None
+    y_grid: Grid | None = None
 
     def resolved(self, sizes: Sequence[int]) -> ConvTransposeSpec:
         """The geometry for input sizes: `spec`, and the late crop where there is one."""
@@ -164,6 +168,8 @@ def _read(
         batch=known[0],
         sizes=known[2:],
         late=late,
+        x_grid=input_grid(x, ir_version),
+        y_grid=output_grid(node, dtype, ir_version),
     )
 
 

@@ -6,15 +6,15 @@ Ids are never reused. CT1xx: nodes left alone, CT2xx: decisions, CT3xx: forms, C
 from __future__ import annotations
 
 from convt_onnx.errors import UsageError
-from convt_onnx.reasons import decisions, forms, nodes
+from convt_onnx.reasons import crops, decisions, epilogue, forms, neighbours, nodes, pads
 from convt_onnx.reasons.base import Reason, Refusal
 from convt_onnx.suggest import did_you_mean
 
 __all__ = ["REASONS", "Reason", "Refusal", "get_reason"]
 
-REASONS: dict[str, Reason] = {
-    reason.id: reason for family in (nodes, decisions, forms) for reason in family.REASONS
-}
+FAMILIES = (nodes, decisions, forms, crops, pads, neighbours, epilogue)
+
+REASONS: dict[str, Reason] = {reason.id: reason for family in FAMILIES for reason in family.REASONS}
 
 
 def get_reason(id: str) -> Reason:

@@ -26,6 +26,8 @@ class Tolerance:
         return self.relative_atol * scale if self.atol is None else self.atol
 
 
+# In place of an allowance of zero: no quotient overflows.
+TINY = 1e-200
 # float16 rounds to 1e-3 in every layer, and each side rounds in its own places.
 HALF = Tolerance(relative_atol=0.02, rtol=0.02, share=0.001)
 # A model that quantises inside rounds a last-bit difference up to a whole step, 1/127 of the scale,
@@ -72,9 +74,10 @@ def compare(
     ):
         return Comparison(name, False, np.inf, np.inf, 0.0, np.inf, (), 1.0, "NaN or infinity")
     scale = float(np.abs(b[finite]).max(initial=0.0))
-    difference = np.where(finite, np.abs(a - b), 0.0)
+    difference = np.zeros_like(b)
+    difference[finite] = np.abs(a[finite] - b[finite])
     allowed = tolerance.absolute(scale) + tolerance.rtol * np.abs(np.where(finite, b, 0.0))
-    ratio = difference / np.maximum(allowed, np.finfo(np.float64).tiny)
+    ratio = difference / np.maximum(allowed, TINY)
     index = np.unravel_index(int(ratio.argmax()), ratio.shape)
     beyond = float((ratio > 1).mean())
     worst = float(difference.max())
