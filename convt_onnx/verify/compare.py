@@ -9,11 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 
+# A runtime's sigmoid or tanh is exact to some units in the last place of 1, not of its result.
+FLOOR = 5e-7
+# An output that is nowhere larger than this passes whatever happens before it.
+PROVES_LITTLE = 1e-4
+
+
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """|a - b| <= atol + rtol * |b| for all but a `share` of the elements.
 
-    Where `atol` is None it is `relative_atol` times the tensor's largest magnitude.
+    Where `atol` is None it is `relative_atol` times the tensor's largest magnitude, but at least
+    FLOOR.
     """
 
     atol: float | None = None
@@ -23,7 +30,7 @@ class Tolerance:
 
     def absolute(self, scale: float) -> float:
         """The absolute part for a tensor of that scale."""
-        return self.relative_atol * scale if self.atol is None else self.atol
+        return max(self.relative_atol * scale, FLOOR) if self.atol is None else self.atol
 
 
 # In place of an allowance of zero: no quotient overflows.
@@ -39,7 +46,8 @@ QUANTISED = Tolerance(relative_atol=1 / 16, share=0.001)
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One pair of tensors. `index` is where the difference is largest, `excess` is the largest
-    |a - b| / (atol + rtol * |b|): at most 1 where all is well.
+    |a - b| / (atol + rtol * |b|): at most 1 where all is well. `scale` is the reference's largest
+    magnitude, NaN where it holds no numbers.
     """
 
     name: str
@@ -65,7 +73,8 @@ def compare(
         return Comparison(name, False, np.inf, np.inf, 0.0, np.inf, (), 1.0, note)
     if not np.issubdtype(wanted.dtype, np.number) or wanted.size == 0:
         same = bool(np.array_equal(got, wanted))
-        return Comparison(name, same, 0.0, 0.0, 0.0, 0.0, (), 0.0, "" if same else "differs")
+        note = "" if same else "differs"
+        return Comparison(name, same, 0.0, 0.0, np.nan, 0.0, (), 0.0, note)
     a, b = got.astype(np.float64), wanted.astype(np.float64)
     finite = np.isfinite(b)
     if (
@@ -90,5 +99,4 @@ def compare(
         excess=float(ratio.max()),
         index=tuple(int(i) for i in index),
         beyond=beyond,
-        note="all zero" if scale == 0 else "",
     )

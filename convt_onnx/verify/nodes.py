@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ def _error(node: ConvTransposeNode, values: Arrays) -> tuple[float, float, float
     scale = float(np.abs(wanted[finite]).max(initial=0.0))
     largest = _largest(x) * _largest(weight)
     rounding = float(np.finfo(np.float32).eps) * 16
-    bound = rounding * (scale + np.sqrt(terms) * largest)
+    bound = rounding * (scale + sqrt(terms) * largest)
     got, wanted = y[finite].astype(np.float64), wanted[finite]
     if (grid := node.y_grid) is not None:
         # All readers quantise the output to this grid, and some forms do so ahead of them.
