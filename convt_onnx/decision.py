@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convt_onnx.forms import Work
+from convt_onnx.graph.epilogue import Epilogue
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -32,6 +33,7 @@ class Decision:
         candidates: Every form with its cost or the reason why it is out.
         assumed_sizes: Sizes that the costs were computed for, where the model leaves them open.
         x, output: Names of the node's input and output values.
+        epilogue: Activation and residual behind the node, or why none was recognised.
     """
 
     path: str
@@ -45,6 +47,7 @@ class Decision:
     x: str = ""
     weight: str = ""
     output: str = ""
+    epilogue: Epilogue | Refusal | None = None
 
     @property
     def rewritten(self) -> bool:

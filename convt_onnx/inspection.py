@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from convt_onnx import model_io, pipeline
 from convt_onnx.decide import Choice, cost_sizes, decide
 from convt_onnx.decision import Decision
 from convt_onnx.forms import FORMS, Setting
+from convt_onnx.graph.epilogue import read_epilogue
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
 from convt_onnx.graph.operands import ConstantOperand, Dim, QuantisedOperand
 from convt_onnx.passes.base import Context, Miss
@@ -98,6 +99,9 @@ def _report(
         for t in targets
     )
     x = found.node.inputs[0]
+    if isinstance(read, ConvTransposeNode):
+        epilogue = read_epilogue(read, ir_version, found.opset, shapes)
+        decisions = tuple(replace(d, epilogue=epilogue) for d in decisions)
     if isinstance(read, UnreadNode):
         return NodeReport(found.path, None, None, None, None, "unknown", None, decisions, misses)
     input_shape = shapes.get((x.name if x is not None else "") or "")

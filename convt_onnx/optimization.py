@@ -16,6 +16,7 @@ from convt_onnx.decision import Decision
 from convt_onnx.errors import VerificationError
 from convt_onnx.graph.check import require_well_formed
 from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
 from convt_onnx.targets import Target, get_target
 from convt_onnx.verify import Source, Verification, VerifyOptions, verify
@@ -83,7 +84,7 @@ class OptimizeResult:
 
 def default_output(source: Path) -> Path:
     """`<stem>.convt.onnx` beside the input."""
-    return source.with_name(f"{source.stem}.convt.onnx")
+    return source.parent / f"{source.stem}.convt.onnx"
 
 
 def optimize(
@@ -151,10 +152,11 @@ def _run_passes(
 ) -> tuple[Context, bool, list[ConvTransposeNode]]:
     choice = Choice(options.forms, options.skip)
     passes = pipeline.select(options.passes)
+    context = Context(target, {}, choice, dequantize=options.dequantize)
+    context.misses += [Miss(name, "read", why) for name, why in integer_variants(loaded.model)]
     if not loaded.has_conv_transpose:
         choice.check(set())
-        return Context(target, {}, choice), False, []
-    context = Context(target, {}, choice, dequantize=options.dequantize)
+        return context, False, []
     modified = pipeline.run(passes, loaded, context, progress, options.dump)
     return context, modified, context.nodes
 

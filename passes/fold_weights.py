@@ -12,6 +12,7 @@ from convt_onnx.graph.emitter import NamePool
 from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.node import find_nodes
 from convt_onnx.graph.operands import constant, quantised
+from convt_onnx.graph.quantised import scale_refusal
 from convt_onnx.passes.base import Pass
 from convt_onnx.passes.weights_quantised import fold_integers, transpose_integers
 
@@ -50,20 +51,23 @@ class FoldWeights(Pass):
                 if value is None or not self._wanted(value, model.ir_version):
                     continue
                 place = partial(_place, model, names)
-                if fold_integers(value, model.ir_version, evaluator, place):
+                keep = not self.context.dequantize
+                if keep and fold_integers(value, model.ir_version, evaluator, place):
                     yield f"{found.path}: the integers of {value.name} folded"
                     continue
                 if id(value) not in done:
-                    moved = transpose_integers(value, model.ir_version, names, place)
-                    array = evaluator.value(value) if moved is None else None
+                    array = evaluator.value(value)
                     if array is not None:
-                        moved = place(value, ir.Tensor(array))
-                    if moved is None:
+                        done[id(value)] = place(value, ir.Tensor(array))
+                    elif keep and (moved := transpose_integers(value, model.ir_version, place)):
+                        done[id(value)] = moved
+                    else:
                         continue
-                    done[id(value)] = moved
                 found.node.replace_input_with(index, done[id(value)])
                 remove_unused([value])
                 yield f"{found.path}: {value.name} folded"
+            if (refusal := scale_refusal(found.node, model.ir_version)) is not None:
+                self.miss(found.path, refusal.id, refusal.detail)
 
     def _wanted(self, value: ir.Value, ir_version: int) -> bool:
         known = constant(value, ir_version) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 
 import onnx_ir as ir
 
@@ -11,6 +12,7 @@ from convt_onnx.forms import FORMS, Setting
 from convt_onnx.graph.cast_island import with_cast_island
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.emitter import Emitter, NamePool
+from convt_onnx.graph.epilogue import read_epilogue
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
 from convt_onnx.late_crop import emit_late_crop
 from convt_onnx.passes.base import Pass
@@ -38,9 +40,12 @@ class Lower(Pass):
         self.context.choice.check({f.path for f in found})
         plans: list[tuple[FoundNode, str, Setting]] = []
         for f in found:
-            read = read_node(f.node, f.path, model.ir_version, f.visible(self.context.shapes))
-            setting = self._setting(f)
+            shapes, setting = f.visible(self.context.shapes), self._setting(f)
+            read = read_node(f.node, f.path, model.ir_version, shapes)
             decision = decide(read, self.context.target, setting, self.context.choice)
+            if isinstance(read, ConvTransposeNode):
+                epilogue = read_epilogue(read, model.ir_version, f.opset, shapes)
+                decision = replace(decision, epilogue=epilogue)
             self.context.decisions.append(decision)
             if isinstance(read, ConvTransposeNode) and f.node.graph is model.graph:
                 self.context.nodes.append(read)

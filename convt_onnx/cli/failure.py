@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -21,6 +22,9 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
         return 130
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return int(ExitCode.USAGE)
     known = _as_known(error)
     if "--json" in arguments:
         from convt_onnx.report.as_json import error_document
@@ -28,9 +32,14 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
         click.echo(json.dumps(error_document(known), indent=2))
     else:
         click.echo(_lines(known), err=True)
-    if "-vv" in arguments or arguments.count("-v") > 1:
+    if _verbosity(arguments) > 1:
         traceback.print_exception(error, file=sys.stderr)
     return int(known.exit_code)
+
+
+def _verbosity(arguments: Sequence[str]) -> int:
+    short = (a for a in arguments if re.fullmatch("-v+", a))
+    return sum(len(a) - 1 for a in short) + list(arguments).count("--verbose")
 
 
 def _lines(error: ConvtError) -> str:

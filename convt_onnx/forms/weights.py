@@ -191,22 +191,24 @@ def dequantise(
     axis: int | None,
     source: Channels | None,
 ) -> ir.Value:
-    """DequantizeLinear of repacked integers: scale and zero point of channel `source[i]` at i."""
-    parameters = [operand.scale, operand.zero_point]
-    inputs = [integers]
-    for name, parameter in zip(("scale", "zero_point"), parameters, strict=True):
-        if parameter is None:
-            continue
-        if source is None:
-            inputs.append(parameter.value)
-        else:
-            inputs.append(em.constant(parameter.array()[source], name))
-    attributes = {
-        a.name: a.value for a in operand.node.attributes.values() if a.name not in ("axis",)
-    }
+    """DequantizeLinear of repacked integers: scale and zero point of channel `source[i]` at i.
+
+    Zero points that are all zero are what the operator takes where it is given none.
+    """
+    inputs = [integers, _spread(em, operand.scale, source, "scale")]
+    zeros = operand.zero_point
+    if zeros is not None and (source is None or zeros.array().astype(np.float32).any()):
+        inputs.append(_spread(em, zeros, source, "zero_point"))
+    attributes = {a.name: a.value for a in operand.node.attributes.values() if a.name != "axis"}
     if axis is not None:
         attributes["axis"] = axis
     return em.op("DequantizeLinear", inputs, **attributes)
+
+
+def _spread(
+    em: Emitter, parameter: ConstantOperand, source: Channels | None, hint: str
+) -> ir.Value:
+    return parameter.value if source is None else em.constant(parameter.array()[source], hint)
 
 
 def _pack_at_run_time(em: Emitter, weight: ir.Value, packing: Packing) -> ir.Value:

@@ -63,7 +63,7 @@ class Emitter:
         self._prefix = prefix
         self._inline_constants = inline_constants
         self._cache = cache
-        self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+        self._constants: dict[Hashable, ir.Value] = {}
 
     def op(
         self,
@@ -80,7 +80,7 @@ class Emitter:
 
     def constant(self, array: npt.NDArray[np.generic], hint: str) -> ir.Value:
         """A tensor of the file; small equal ones are shared within one place."""
-        key = (array.dtype.str, array.shape, array.tobytes()) if array.size <= 64 else None
+        key = (array.dtype, array.shape, array.tobytes()) if array.size <= 64 else None
         if key is not None and key in self._constants:
             return self._constants[key]
         tensor = ir.Tensor(np.asarray(array, order="C"), name=None)

@@ -90,7 +90,11 @@ class Evaluator:
                 self._known[id(v)] = self._shape(node)
                 pending.append((v, ready))
                 continue
-            if node is None or node.domain not in ("", "ai.onnx") or node.op_type not in self._operators:
+            if (
+                node is None
+                or node.domain not in ("", "ai.onnx")
+                or node.op_type not in self._operators
+            ):
                 return None
             if ready:
                 order.append(node)
@@ -163,10 +167,13 @@ class Evaluator:
                 small.append(ir.to_proto(ir.tensor(array, name=name)))
         outputs = [onnx.ValueInfoProto(name=o.name or "") for o in node.outputs]
         graph = onnx.helper.make_graph([proto], "one", inputs, outputs, small)
+        # The evaluator has these from opset 19 on only; they mean the same in all before.
+        quantises = node.op_type in ("QuantizeLinear", "DequantizeLinear")
+        opset = max(self._opset, 21) if quantises else self._opset
         return onnx.helper.make_model(
             graph,
-            opset_imports=[onnx.helper.make_opsetid("", self._opset)],
-            ir_version=max(self._ir_version, 4),
+            opset_imports=[onnx.helper.make_opsetid("", opset)],
+            ir_version=max(self._ir_version, 10 if quantises else 4),
         )
 
 

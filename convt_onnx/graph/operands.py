@@ -79,6 +79,8 @@ def quantised(value: ir.Value, ir_version: int) -> QuantisedOperand | None:
     node = value.producer()
     if node is None or node.op_type != "DequantizeLinear" or node.domain not in ("", "ai.onnx"):
         return None
+    if any(a.is_ref() for a in node.attributes.values()):
+        return None
     if "block_size" in node.attributes and node.attributes["block_size"].as_int():
         return None
     integers = constant(node.inputs[0], ir_version)

@@ -6,13 +6,13 @@ Ids are never reused. CT1xx: nodes left alone, CT2xx: decisions, CT3xx: forms, C
 from __future__ import annotations
 
 from convt_onnx.errors import UsageError
-from convt_onnx.reasons import crops, decisions, epilogue, forms, neighbours, nodes, pads
+from convt_onnx.reasons import crops, decisions, epilogue, forms, neighbours, nodes, pads, quantised
 from convt_onnx.reasons.base import Reason, Refusal
 from convt_onnx.suggest import did_you_mean
 
 __all__ = ["REASONS", "Reason", "Refusal", "get_reason"]
 
-FAMILIES = (nodes, decisions, forms, crops, pads, neighbours, epilogue)
+FAMILIES = (nodes, decisions, forms, crops, pads, neighbours, epilogue, quantised)
 
 REASONS: dict[str, Reason] = {reason.id: reason for family in FAMILIES for reason in family.REASONS}
 

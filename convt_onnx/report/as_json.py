@@ -7,6 +7,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from convt_onnx._version import __version__
 from convt_onnx.errors import ConvtError
 from convt_onnx.reasons import REASONS, Refusal
@@ -32,6 +34,8 @@ def plain(value: Any) -> Any:
         return [plain(v) for v in value]
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, np.generic):
+        return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -11,10 +11,11 @@ from rich.table import Table
 
 from convt_onnx._version import __version__
 from convt_onnx.decision import Decision
+from convt_onnx.graph.epilogue import Epilogue
 from convt_onnx.inspection import Inspection, NodeReport
 from convt_onnx.optimization import OptimizeResult
 from convt_onnx.passes.base import Miss
-from convt_onnx.reasons import REASONS
+from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.verify import NodeCheck, Verification
 
@@ -131,6 +132,8 @@ def _print_candidates(console: Console, decision: Decision) -> None:
         else:
             continue
         console.print(f"  {c.form:15} {text}")
+    if decision.epilogue is not None:
+        console.print(f"  {'behind it':15} {escape(epilogue_text(decision.epilogue))}")
 
 
 def verification_table(console: Console, result: Verification) -> None:
@@ -170,6 +173,17 @@ def _nodes_text(nodes: Sequence[NodeCheck]) -> str:
         return "no node against the oracle"
     good = sum(n.ok for n in nodes)
     return f"{good}/{len(nodes)} nodes against the oracle"
+
+
+def epilogue_text(epilogue: Epilogue | Refusal) -> str:
+    """Activation and residual in their order, or why there is none."""
+    if isinstance(epilogue, Refusal):
+        return f"no: {epilogue.id} {REASONS[epilogue.id].title} ({epilogue.detail})"
+    numbers = ", ".join(f"{v:.6g}" for v in epilogue.parameters[:4])
+    more = ", ..." if len(epilogue.parameters) > 4 else ""
+    activation = f"{epilogue.activation}({numbers}{more})" if numbers else epilogue.activation
+    parts = {"activation": activation, "residual": f"Add of {epilogue.residual}"}
+    return f"{', then '.join(str(parts[o]) for o in epilogue.order)} -> {epilogue.output}"
 
 
 def why_text(decision: Decision) -> str:

@@ -104,7 +104,8 @@ def _check(node: ConvTransposeNode, before: Arrays, after: Arrays) -> NodeCheck:
     original: float | None = None
     if _names(node) <= before.keys():
         original, *_ = _error(node, before)
-        bound = max(bound, 4 * original)
+        if np.isfinite(original):
+            bound = max(bound, 4 * original)
     return NodeCheck(node.path, error <= bound, error, original, bound, channels, scale)
 
 

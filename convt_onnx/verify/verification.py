@@ -120,7 +120,7 @@ def _in_own_type(original: Source, rewritten: Source, feeds: Arrays) -> tuple[Co
         runner = Runner(original)
         if any(kind not in TYPES for _, kind, _ in runner.inputs):
             return ()
-        typed = {name: feeds[name].astype(TYPES[kind]) for name, kind, _ in runner.inputs}
+        typed: Arrays = {name: feeds[name].astype(TYPES[kind]) for name, kind, _ in runner.inputs}
         wanted = runner.run(typed)
     except RunError:
         return ()

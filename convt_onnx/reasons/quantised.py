@@ -1,0 +1,30 @@
+"""CT461 to CT479: quantised nodes."""
+
+from __future__ import annotations
+
+from convt_onnx.reasons.base import Reason
+
+REASONS = (
+    Reason(
+        "CT461",
+        "an integer variant of the operator",
+        "The node computes a transposed convolution on integers by itself, with scales as further "
+        "inputs, and belongs to one runtime. It is left alone; only the standard operator, with "
+        "QuantizeLinear and DequantizeLinear around it, is rewritten.",
+    ),
+    Reason(
+        "CT462",
+        "one scale an input channel",
+        "The weight is quantised along axis 0, so the products that are summed up for one output "
+        "have different scales and no runtime can sum them as integers. The weight stays "
+        "quantised and is brought into order behind its DequantizeLinear, but the convolution "
+        "runs in float. Quantise a ConvTranspose along axis 1 (onnxruntime's quantize_static "
+        "does so with per_channel=True) or with one scale a tensor.",
+    ),
+    Reason(
+        "CT463",
+        "quantised in blocks or along the kernel",
+        "The scales of the weight belong to neither input nor output channels. It is repacked "
+        "after it is dequantised, in every call; `--dequantize` makes it a float weight instead.",
+    ),
+)

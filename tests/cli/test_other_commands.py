@@ -1,0 +1,170 @@
+"""inspect, verify, explain, models, doctor."""
+
+from __future__ import annotations
+
+import pytest
+
+from convt_onnx.reasons import REASONS
+from convt_onnx.targets import TARGETS
+
+from ..graph.building import array, model, write
+
+
+def test_inspect(convt, source):
+    done = convt("inspect", source)
+    assert (done.code, done.err) == (0, "")
+    for words in ("2 ConvTranspose", "up", "3->4 k5 s2", "constant", "N×3×L -> N×4×2*", "*"):
+        assert words in done.out
+    for target in TARGETS:
+        assert target in done.out
+    assert "overlap-add" not in done.out
+    assert "overlap-add" in convt("inspect", source, "-v").out
+
+
+def test_inspect_one_target(convt, source):
+    out = convt("inspect", source, "--target", "portable").out
+    assert "portable" in out
+    assert "ort-cpu" not in out
+    convt("inspect", source, "--target", "cpu").failed(2, "no target 'cpu'", "ort-cpu")
+
+
+def test_inspect_as_json(convt, source):
+    done = convt("inspect", source, "--json")
+    assert (done.code, done.err) == (0, "")
+    found = done.json
+    assert (found["schema_version"], found["kind"]) == (1, "inspect")
+    up, down = found["result"]["nodes"]
+    assert up["spec"]["strides"] == [2]
+    assert up["input_shape"] == ["N", 3, "L"]
+    assert up["costs"]["assumed"] is True
+    assert [d["target"] for d in down["decisions"]] == list(TARGETS)
+    assert all(len(d["candidates"]) > 5 for d in down["decisions"])
+
+
+def test_inspect_a_model_without_any(convt, tmp_path):
+    source = write(model("g (float[2] x) => (float[2] y) { y = Relu (x) }"), tmp_path)
+    assert "0 ConvTranspose of 1 nodes" in convt("inspect", source).out
+
+
+def test_inspect_tells_exact_costs(convt, tmp_path):
+    text = """g (float[2,3,7] x) => (float[A,B,C] y)
+    { y = ConvTranspose <strides=[2], pads=[1,0]> (x, w) }"""
+    source = write(model(text, w=array(3, 4, 5)), tmp_path)
+    (node,) = convt("inspect", source, "--json").json["result"]["nodes"]
+    assert node["output_shape"] == [2, 4, 16]
+    # Every tap of every row, but for the one that is cropped.
+    assert node["costs"]["flops_native"] == 2 * 2 * 3 * 4 * 7 * 5
+    assert node["costs"]["flops_exact"] == 2 * 2 * 3 * 4 * (7 * 5 - 1)
+    assert node["costs"]["bytes"] == 4 * (2 * 3 * 7 + 3 * 4 * 5 + 2 * 4 * 16)
+    assert node["costs"]["assumed"] is False
+
+
+def test_verify(convt, source):
+    convt("optimize", source)
+    out = source.with_name("model.convt.onnx")
+    done = convt("verify", source, out)
+    assert (done.code, done.out) == (0, "PASSED\n")
+    assert "verified: 1/1 outputs" in done.err
+    found = convt("verify", source, out, "--json").json
+    assert (found["schema_version"], found["kind"]) == (1, "verify")
+    assert (found["original"], found["other"]) == (str(source), str(out))
+    assert found["result"]["ok"] is True
+
+
+def test_verify_finds_a_difference(convt, tmp_path):
+    text = "g (float[2] x) => (float[2] y) { [a] h = Neg (x) [b] y = Exp (h) }"
+    first = write(model(text), tmp_path, "a.onnx")
+    second = write(model(text.replace("Neg", "Abs")), tmp_path, "b.onnx")
+    done = convt("verify", first, second)
+    assert (done.code, done.out) == (1, "FAILED\n")
+    assert "DIFFERS" in done.err
+    assert "first difference: a (value 'h')" in done.err
+    done = convt("verify", first, second, "--json")
+    assert (done.code, done.json["result"]["ok"]) == (1, False)
+    assert convt("verify", first, second, "--atol", "100").code == 0
+
+
+def test_verify_models_with_other_outputs(convt, tmp_path):
+    text = "g (float[2] x) => (float[2] y) { y = Exp (x) }"
+    first = write(model(text), tmp_path, "a.onnx")
+    second = write(model(text.replace("y", "z")), tmp_path, "b.onnx")
+    convt("verify", first, second).failed(1, "other outputs", "y against z")
+
+
+def test_verify_a_missing_file(convt, source):
+    convt("verify", source, source.with_name("no.onnx")).failed(2, "no.onnx")
+
+
+def test_verify_without_onnxruntime(convt, source, no_onnxruntime):
+    convt("verify", source, source).failed(3, "onnxruntime is not installed", "convt-onnx[cpu]")
+    done = convt("verify", source, source, "--json")
+    assert (done.code, done.json["exit_code"]) == (3, 3)
+
+
+@pytest.mark.parametrize("id", REASONS)
+def test_explain_one(convt, id):
+    done = convt("explain", id.lower())
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"{id}: {REASONS[id].title}\n\n")
+    assert max(map(len, done.out.splitlines())) <= 120
+    found = convt("explain", id, "--json").json
+    assert found["reasons"] == [
+        {"id": id, "title": REASONS[id].title, "text": REASONS[id].text}
+    ]  # fmt: skip
+
+
+def test_explain_all(convt):
+    lines = convt("explain").out.splitlines()
+    assert [line.split()[0] for line in lines] == list(REASONS)
+    assert len(convt("explain", "--json").json["reasons"]) == len(REASONS)
+
+
+def test_explain_an_unknown_id(convt):
+    convt("explain", "CT1044").failed(2, "no reason 'CT1044'", "did you mean 'CT104'")
+    assert convt("explain", "xyz", "--json").json["kind"] == "error"
+
+
+def test_models_list(convt):
+    from convt_onnx.models import names
+
+    out = convt("models", "list").out
+    assert [line.split()[0] for line in out.splitlines()] == list(names())
+    found = convt("models", "list", "--json").json
+    assert (found["schema_version"], found["kind"]) == (1, "models")
+    assert [m["name"] for m in found["models"]] == list(names())
+
+
+def test_models_export_refuses_to_overwrite(convt, tmp_path):
+    out = tmp_path / "unet.onnx"
+    out.write_bytes(b"mine")
+    convt("models", "export", "unet", "-o", out).failed(2, f"{out} exists", "--force")
+    assert out.read_bytes() == b"mine"
+
+
+def test_models_export_without_torch(convt, tmp_path, monkeypatch):
+    for module in ("torch", "onnxscript"):
+        monkeypatch.setitem(__import__("sys").modules, module, None)
+    convt("models", "export", "unet", "-o", tmp_path / "u.onnx").failed(
+        3, "is not installed", "pip install"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_doctor(convt):
+    done = convt("doctor")
+    assert (done.code, done.err) == (0, "")
+    for words in ("Python 3.", "onnx-ir", "onnxruntime", "works    verify", "works    inspect"):
+        assert words in done.out
+    found = convt("doctor", "--json").json
+    assert (found["schema_version"], found["kind"]) == (1, "doctor")
+    assert all(p["works"] for p in found["result"]["parts"] if "export" not in p["name"])
+
+
+def test_doctor_says_what_to_install(convt, monkeypatch):
+    from convt_onnx import doctor
+
+    monkeypatch.setattr(doctor, "_importable", lambda module: False)
+    out = convt("doctor").out
+    assert "missing  verify" in out
+    assert "pip install 'convt-onnx[cpu]'" in out
+    assert "pip install 'convt-onnx[models]'" in out

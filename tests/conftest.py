@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import pytest
+
+from convt_onnx import OptimizeOptions, OptimizeResult, optimize
+
+from .graph.building import op_types, write
+from .verify.judging import assert_same
+
+CORPUS = Path(__file__).parents[2] / "shared"
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """A model before and after `optimize`, and what it said."""
+
+    before: onnx.ModelProto
+    after: onnx.ModelProto
+    result: OptimizeResult
+
+    @property
+    def forms(self) -> dict[str, str | None]:
+        """The form of each node."""
+        return {d.path: d.form for d in self.result.decisions}
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """The reason id of each node."""
+        return {d.path: d.reason.id for d in self.result.decisions}
+
+    @property
+    def ops(self) -> list[str]:
+        """Operator types of the rewritten model."""
+        return op_types(self.after)
+
+    def check(self, feeds=None, **options) -> None:
+        """ONNX Runtime and the oracle agree with the rewritten model."""
+        assert_same(self.before, self.after, feeds, **options)
+
+
+def assert_untouched(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
+    """What a rewrite may not change."""
+    for name in ("ir_version", "producer_name", "producer_version", "domain", "model_version"):
+        assert getattr(after, name) == getattr(before, name), name
+    for name in ("doc_string", "opset_import", "metadata_props"):
+        assert getattr(after, name) == getattr(before, name), name
+    for name in ("name", "doc_string", "input", "output", "metadata_props"):
+        assert getattr(after.graph, name) == getattr(before.graph, name), name
+
+
+def is_well_formed(proto: onnx.ModelProto) -> bool:
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
+        return False
+    return True
+
+
+@pytest.fixture
+def optimized(tmp_path):
+    """Optimise and verify a model; the result must be well formed and stay as it is next time."""
+    numbers = itertools.count()
+
+    def call(proto, target="portable", **options):
+        source = write(proto, tmp_path, f"{next(numbers)}.onnx")
+        result = optimize(source, options=OptimizeOptions(target=target, **options))
+        after = onnx.load(result.output)
+        assert_untouched(proto, after)
+        assert is_well_formed(after) or not is_well_formed(proto)
+        assert result.verification is None or result.verification.ok
+        if set(options.get("forms", ())) <= {"all"}:
+            again = optimize(result.output, options=OptimizeOptions(target=target, **options))
+            assert not again.modified
+            assert again.output.read_bytes() == result.output.read_bytes()
+        return Optimized(proto, after, result)
+
+    return call
+
+
+@pytest.fixture
+def corpus() -> Path:
+    """The shared models that may not be copied into the project."""
+    if not CORPUS.is_dir():
+        pytest.skip("the shared corpus is not here")
+    return CORPUS

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convt_onnx.graph.bounds import (
+    Affine,
+    larger,
+    parse_size,
+    product,
+    quotient,
+    remainder,
+    smaller,
+)
+from convt_onnx.graph.bounds_sizes import Sizes
+from convt_onnx.graph.bounds_vectors import Vectors
+from convt_onnx.graph.node import read_node
+
+from .building import array, ints, model
+
+H, W = Affine.symbol("H"), Affine.symbol("W")
+
+
+def least(key):
+    return 1
+
+
+def at(a, **sizes):
+    return a.constant + sum(f * sizes[k] for k, f in a.terms)
+
+
+affine = st.builds(
+    lambda c, h, w: H.times(h).plus(W.times(w)).plus(c),
+    st.integers(-9, 9),
+    st.integers(-4, 4),
+    st.integers(-4, 4),
+)
+sizes = st.integers(1, 12)
+
+
+@given(affine, affine, sizes, sizes)
+def test_what_is_known_holds_at_every_size(a, b, h, w):
+    x, y = at(a, H=h, W=w), at(b, H=h, W=w)
+    assert at(a.plus(b), H=h, W=w) == x + y
+    assert at(a.minus(b), H=h, W=w) == x - y
+    for known, value in (
+        (product(a, b), x * y),
+        (larger(a, b, least), max(x, y)),
+        (smaller(a, b, least), min(x, y)),
+    ):
+        assert known is None or at(known, H=h, W=w) == value
+    low, high = a.lower(least), a.upper(least)
+    assert low is None or low <= x
+    assert high is None or x <= high
+
+
+@given(affine, st.integers(-3, 6), sizes, sizes)
+def test_division_is_exact_or_unknown(a, d, h, w):
+    x = at(a, H=h, W=w)
+    known = quotient(a, Affine(d), least)
+    if known is not None:
+        assert at(known, H=h, W=w) == x // d == int(x / d)
+    known = remainder(a, Affine(d), least)
+    if known is not None:
+        assert at(known, H=h, W=w) == x % d == np.fmod(x, d)
+
+
+def test_division_that_no_size_rounds():
+    assert quotient(H.times(2).plus(1), Affine(2), least) == H
+    assert quotient(H, Affine(2), least) is None
+    assert quotient(Affine(-3), Affine(2), least) is None
+    assert remainder(H.times(4).plus(7), Affine(2), least) == Affine(1)
+
+
+def test_larger_only_where_one_always_is():
+    assert larger(H.plus(-1), Affine(0), least) == H.plus(-1)
+    assert larger(H.times(-1), Affine(0), least) == Affine(0)
+    assert larger(H.plus(-2), Affine(0), least) is None
+    assert larger(H, W, least) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("H", H),
+        ("2*H + 1", H.times(2).plus(1)),
+        ("-W + 3*(H - 1)", H.times(3).minus(W).plus(-3)),
+        ("H - H + 4", Affine(4)),
+        ("floor(H/2)", Affine.symbol("floor(H/2)")),
+        ("H*W", Affine.symbol("H*W")),
+    ],
+)
+def test_sizes_as_text(text, wanted):
+    assert parse_size(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["None", "unk__12", "?", "-1", "", "unknown", "a b"])
+def test_names_that_say_nothing(text):
+    assert parse_size(text) is None
+
+
+def test_text_of_an_expression():
+    assert str(H.times(2).plus(W).plus(-3)) == "2*H + W + -3"
+    assert str(Affine(0)) == "0"
+
+
+def read(nodes, inputs="float[N,3,H,W] x", name="z", shapes=None, opset=17, **arrays):
+    """The elements of a vector of a model, as text."""
+    text = f"g ({inputs}) => (int64[] {name}) {{ {nodes} }}"
+    graph = ir.from_proto(model(text, opset=opset, **arrays)).graph
+    known = Sizes(8, {"x": ("N", 3, "H", "W")} if shapes is None else shapes)
+    found = Vectors(8, known).vector(graph.outputs[0])
+    return None if found is None else [None if a is None else str(a) for a in found]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted"),
+    [
+        ("z = Shape (x)", ["N", "3", "H", "W"]),
+        ("z = Shape <start=-2> (x)", ["H", "W"]),
+        ("y = Transpose <perm=[0,2,3,1]> (x) z = Shape (y)", ["N", "H", "W", "3"]),
+        ("y = Transpose (x) z = Shape (y)", ["W", "H", "3", "N"]),
+        ("y = Relu (x) v = Sigmoid (y) z = Shape (v)", ["N", "3", "H", "W"]),
+        ("y = Mul (x, m) z = Shape (y)", ["N", "3", "H", "W"]),
+        ("y = Concat <axis=1> (x, x) z = Shape <start=2> (y)", ["H", "W"]),
+        ("y = Conv <pads=[1,1,1,1]> (x, k) z = Shape (y)", ["N", "2", "H", "W"]),
+        ("y = Conv <dilations=[1,2]> (x, k) z = Shape <start=2> (y)", ["H + -2", "W + -4"]),
+        ("y = ConvTranspose <strides=[2,3]> (x, t) z = Shape (y)", ["N", "2", "2*H + 1", "3*W"]),
+        (
+            "y = MaxPool <kernel_shape=[2,2], strides=[2,2]> (x) z = Shape <start=3> (y)",
+            ["size(y, 3)"],
+        ),
+    ],
+)
+def test_sizes_are_traced(nodes, wanted):
+    arrays = {"m": array(3, 1, 1), "k": array(2, 3, 3, 3), "t": array(3, 2, 3, 3)}
+    assert read(nodes, **{n: a for n, a in arrays.items() if f" {n})" in nodes}) == wanted
+
+
+S = "s = Shape <start=2> (x)"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted"),
+    [
+        (f"{S} z = Sub (s, one)", ["H + -1", "W + -1"]),
+        (f"{S} c = Cast <to=6> (s) z = Cast <to=7> (c)", ["H", "W"]),
+        (f"{S} a, b = Split <axis=0> (s) z = Concat <axis=0> (b, a)", ["W", "H"]),
+        (f"{S} r = Reshape (s, col) t = Transpose (r) z = Reshape (t, minus)", ["H", "W"]),
+        (f"{S} z = Slice (s, minus, low, zero, minus)", ["W", "H"]),
+        (f"{S} g = Gather (s, zero) z = Expand (g, two)", ["H", "H"]),
+        (f"{S} g = Gather (s, zero) z = Tile (g, two)", ["H", "H"]),
+        ("z = ConstantOfShape <value=int64[1] {3}> (two)", ["3", "3"]),
+        (f"{S} f = Neg (s) z = Max (f, zero)", ["0", "0"]),
+        (f"{S} d = Div (s, two) z = Concat <axis=0> (d, one)", [None, None, "1"]),
+        (f"{S} z = Concat <axis=0> (u, s)", [None, "H", "W"]),
+    ],
+)
+def test_vectors(nodes, wanted):
+    arrays = {
+        "zero": ints(0),
+        "one": ints(1),
+        "two": ints(2),
+        "minus": ints(-1),
+        "low": ints(-99),
+        "col": ints(2, 1),
+    }
+    used = {n: a for n, a in arrays.items() if f"{n}," in nodes or f"{n})" in nodes}
+    assert read(nodes, "float[N,3,H,W] x, int64[1] u", **used) == wanted
+
+
+def test_floats_are_read_where_they_are_exact():
+    f = array(1) * 0 + 2
+    nodes = "c = Cast <to=1> (i) m = Mul (c, f) d = Div (m, g) z = Cast <to=7> (d)"
+    assert read(nodes, f=f, g=f * 2, i=ints(6)) == ["3"]
+    assert read(nodes, f=f, g=f * 2, i=ints(5)) == [None]
+    assert read(nodes, f=f, g=f * 2, i=ints(1 << 40)) == [None]
+    assert read("s = Shape (x) c = Cast <to=1> (s) z = Cast <to=7> (c)") == [None, "3", None, None]
+
+
+def test_numbers_that_the_type_does_not_hold():
+    assert read("c = Cast <to=6> (i) z = Cast <to=7> (c)", i=ints((1 << 63) - 1)) == [None]
+    assert read("z = Add (i, i)", i=ints((1 << 63) - 1)) == [None]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "z = NonZero (x)",
+        "s = Shape (x) z = Gather (s, nine)",
+        "z = Expand (nine, huge)",
+        "z = ConstantOfShape (huge)",
+        "s = Shape (x) z = Reshape (s, nine)",
+    ],
+)
+def test_what_is_not_followed(nodes):
+    arrays = {"nine": ints(9), "huge": ints(1 << 40)}
+    assert read(nodes, **{n: a for n, a in arrays.items() if n in nodes}) is None
+
+
+def test_a_long_chain_of_operators_ends_in_a_symbol_of_its_own():
+    nodes = " ".join(f"v{i + 1} = Relu (v{i})" for i in range(99))
+    graph = ir.from_proto(model(f"g (float[N] v0) => (float[] v99) {{ {nodes} }}")).graph
+    found = Sizes(8, {"v0": ("N",)}).size(graph.outputs[0], 0)
+    assert found.value is None
+    assert str(found).startswith("size(v")
+
+
+def test_a_value_that_was_rewritten_has_another_symbol():
+    text = "g (float[] x) => (float[] y) { y = ConvTranspose <pads=[1,1]> (x, w) }"
+    graph = ir.from_proto(model(text, w=array(3, 4, 5))).graph
+    node, x = graph[0], graph.inputs[0]
+    known = Sizes(8, {})
+    before = known.size(x, 2)
+    assert known.size(x, 2) == before
+    known.forget([x], read_node(node, "", 8, {}))
+    assert known.size(x, 2) != before
