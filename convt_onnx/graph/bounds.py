@@ -67,7 +67,8 @@ class Affine:
 
 
 def _term(key: Hashable, factor: int) -> str:
-    return str(key) if factor == 1 else f"{factor}*{key}"
+    name = f"({key})" if isinstance(key, str) and not key.isidentifier() else str(key)
+    return name if factor == 1 else f"{factor}*{name}"
 
 
 def parse_size(text: str) -> Affine | None:

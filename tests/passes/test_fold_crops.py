@@ -9,7 +9,7 @@ from convt_onnx.passes.canonical_pads import CanonicalPads
 from convt_onnx.passes.fold_crops import FoldCrops
 
 from ..graph.building import array, initializer_names, ints, model, op_types
-from ..verify.judging import assert_same
+from ..verify.judging import assert_close, assert_same, random_feeds, run
 
 HUGE = (1 << 63) - 1
 UP = "y = ConvTranspose <strides=[2]> (x, w, b)"
@@ -157,6 +157,8 @@ def test_the_legacy_crop(apply, attributes, wanted):
     nodes = f"{UP2} z = Slice <{cut}> (y)"
     same = one(nodes, x, kernel, opset=6)
     assert_same(same, applied.after)
+    feeds = random_feeds(before)
+    assert_close(run(applied.after, feeds), run(before, feeds))
 
 
 OF_Y = "q = Shape (y) h = Slice (q, two, three, zero)"
