@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from convt_onnx import model_io
@@ -67,6 +69,29 @@ def run(
         dump: A folder that gets the model after each pass that changed it.
     """
     progress("inferring shapes")
+    with collector_paused():
+        return _run(passes, loaded, context, progress, dump)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Without the cycle collector, which walks a large graph's objects again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _run(
+    passes: Sequence[type[Pass]],
+    loaded: LoadedModel,
+    context: Context,
+    progress: Progress,
+    dump: Path | None,
+) -> bool:
     context.shapes = shapes_of(loaded)
     modified = False
     for number, cls in enumerate(_in_rounds(passes, context)):

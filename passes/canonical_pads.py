@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from convt_onnx.forms.native import canonical_attributes, expressible
+from convt_onnx.forms.native import canonical_attributes, expressible, write_attributes
+from convt_onnx.graph.emitter import AttrValue
 from convt_onnx.graph.node import ConvTransposeNode, find_nodes, read_node
 from convt_onnx.passes.base import Pass
 
@@ -50,8 +51,16 @@ class CanonicalPads(Pass):
         }
         if {k: list(v) if isinstance(v, tuple) else v for k, v in current.items()} == wanted:
             return False
-        for name in ("auto_pad", "output_shape"):
-            attributes.pop(name, None)
-        for name, value in wanted.items():
-            attributes[name] = ir.convenience.convert_attribute(name, value)
+        if not self.context.target.asymmetric_pads and _symmetric(read.node, wanted):
+            return False
+        write_attributes(read.node, read.spec)
         return True
+
+
+def _symmetric(node: ir.Node, wanted: dict[str, AttrValue]) -> bool:
+    """Explicit, and with equal pads, which the one spelling would take apart."""
+    if set(node.attributes) != set(wanted):
+        return False
+    pads = node.attributes["pads"].as_ints()
+    half = len(pads) // 2
+    return list(pads[:half]) == list(pads[half:])

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
+from convt_onnx.forms.native import write_attributes
 from convt_onnx.graph.emitter import Emitter, NamePool
 from convt_onnx.passes.crops_chain import Chain, Step
-from convt_onnx.passes.crops_writing import own_name, write_attributes
+from convt_onnx.passes.crops_writing import own_name
 from convt_onnx.spec import ConvTransposeSpec
 
 

@@ -4,22 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from convt_onnx.forms.native import canonical_attributes
 from convt_onnx.graph.emitter import Emitter, NamePool
 from convt_onnx.graph.node import FoundNode
-from convt_onnx.spec import ConvTransposeSpec
-
-
-def write_attributes(node: ir.Node, spec: ConvTransposeSpec) -> None:
-    """Give a node another geometry, every attribute written out."""
-    for name in ("auto_pad", "output_shape"):
-        node.attributes.pop(name, None)
-    for name, value in canonical_attributes(spec).items():
-        # convert_attribute would guess the type, slowly.
-        if isinstance(value, list):
-            node.attributes[name] = ir.AttrInt64s(name, value)
-        elif isinstance(value, int):
-            node.attributes[name] = ir.AttrInt64(name, value)
 
 
 def own_name(node: ir.Node) -> str:

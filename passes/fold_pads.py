@@ -9,13 +9,12 @@ import onnx_ir as ir
 
 from convt_onnx.decide import NATIVE
 from convt_onnx.forms import FORMS, Setting
-from convt_onnx.forms.native import expressible
+from convt_onnx.forms.native import expressible, write_attributes
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, find_nodes, read_node
 from convt_onnx.graph.operands import ConstantOperand
 from convt_onnx.passes.base import Pass
-from convt_onnx.passes.crops_writing import write_attributes
 from convt_onnx.passes.neighbours_absorb import absorb, is_standard, read_elsewhere, readers
 from convt_onnx.passes.neighbours_pads import ZeroPad, read_pad
 from convt_onnx.reasons import Refusal

@@ -49,7 +49,8 @@ class Lower(Pass):
             self.context.decisions.append(decision)
             if isinstance(read, ConvTransposeNode) and f.node.graph is model.graph:
                 self.context.nodes.append(read)
-            if decision.form is not None:
+            kept = decision.form == "keep" and not self._is_island(read)
+            if decision.form is not None and not kept:
                 plans.append((f, decision.form, setting))
         names = NamePool(model)
         cache: dict[Hashable, ir.Value] = {}
@@ -57,9 +58,6 @@ class Lower(Pass):
             # Read again: an earlier rewrite may have replaced what this node reads.
             read = read_node(f.node, f.path, model.ir_version, f.visible(self.context.shapes))
             if isinstance(read, UnreadNode) or f.node.graph is None:
-                continue
-            island = read.dtype in self.context.target.cast_island
-            if form == "keep" and not island:
                 continue
             emitter = Emitter(
                 f.node.graph,
@@ -69,17 +67,21 @@ class Lower(Pass):
                 prefix=f.path,
                 cache=cache,
             )
-            self._rewrite(emitter, read, form, setting, island)
+            self._rewrite(emitter, read, form, setting)
             yield f"{f.path}: {form}"
         remove_unused(cache.values())
+
+    def _is_island(self, read: ConvTransposeNode | UnreadNode) -> bool:
+        if isinstance(read, UnreadNode):
+            return False
+        return read.dtype in self.context.target.cast_island
 
     def _setting(self, found: FoundNode) -> Setting:
         target = self.context.target
         return Setting(found.opset, target.depth_to_space, target.shape_ops)
 
-    def _rewrite(
-        self, em: Emitter, node: ConvTransposeNode, form: str, setting: Setting, island: bool
-    ) -> None:
+    def _rewrite(self, em: Emitter, node: ConvTransposeNode, form: str, setting: Setting) -> None:
+        island = self._is_island(node)
         old = [v for v in node.node.inputs if v is not None]
         inner = with_cast_island(em, node) if island else node
         result = FORMS[form].emit(em, inner, setting)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from convt_onnx.forms.native import canonical_attributes, expressible
+from convt_onnx.forms.native import canonical_attributes, expressible, write_attributes
 from convt_onnx.graph.emitter import Emitter, NamePool
 from convt_onnx.graph.node import ConvTransposeNode, find_nodes, read_node
 from convt_onnx.passes.base import Pass
 from convt_onnx.passes.crops_symmetric import SymmetricPart, symmetric_part
-from convt_onnx.passes.crops_writing import emitter_at, own_name, write_attributes
+from convt_onnx.passes.crops_writing import emitter_at, own_name
 
 
 class UndoCrops(Pass):

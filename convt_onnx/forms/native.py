@@ -29,6 +29,18 @@ def canonical_attributes(spec: ConvTransposeSpec) -> dict[str, AttrValue]:
     }
 
 
+def write_attributes(node: ir.Node, spec: ConvTransposeSpec) -> None:
+    """Give a ConvTranspose another geometry, every attribute written out."""
+    for name in ("auto_pad", "output_shape"):
+        node.attributes.pop(name, None)
+    for name, value in canonical_attributes(spec).items():
+        # convert_attribute would guess the type, slowly.
+        if isinstance(value, list):
+            node.attributes[name] = ir.AttrInt64s(name, value)
+        elif isinstance(value, int):
+            node.attributes[name] = ir.AttrInt64(name, value)
+
+
 def expressible(spec: ConvTransposeSpec) -> Refusal | None:
     """Why a valid ConvTranspose cannot say this geometry, None where it can."""
     if any(b < 0 for b in spec.pads_begin):

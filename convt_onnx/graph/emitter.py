@@ -16,26 +16,34 @@ AttrValue = int | float | str | Sequence[int] | ir.TensorProtocol
 
 
 class NamePool:
-    """Names of a whole model, so that new ones never collide, not even across subgraphs."""
+    """Names of a whole model, so that new ones never collide, not even across subgraphs.
+
+    They are collected when the first new one is asked for.
+    """
 
     def __init__(self, model: ir.Model) -> None:
+        self._model = model
         self._taken: set[str] = set()
-        roots = [model.graph, *(f.graph for f in model.functions.values())]
-        for graph in [g for root in roots for g in (root, *root.subgraphs())]:
-            self._taken.update(v.name or "" for v in graph.inputs)
-            self._taken.update(graph.initializers)
-            for node in graph:
-                self._taken.add(node.name or "")
-                self._taken.update(v.name or "" for v in node.outputs)
 
     def fresh(self, base: str) -> str:
         """A name that starts with `base` and is not in use."""
+        if not self._taken:
+            self._collect()
         name, n = base, 1
         while name in self._taken:
             n += 1
             name = f"{base}_{n}"
         self._taken.add(name)
         return name
+
+    def _collect(self) -> None:
+        roots = [self._model.graph, *(f.graph for f in self._model.functions.values())]
+        for graph in [g for root in roots for g in (root, *root.subgraphs())]:
+            self._taken.update(v.name or "" for v in graph.inputs)
+            self._taken.update(graph.initializers)
+            for node in graph:
+                self._taken.add(node.name or "")
+                self._taken.update(v.name or "" for v in node.outputs)
 
 
 class Emitter:

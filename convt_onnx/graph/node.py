@@ -88,12 +88,24 @@ def find_nodes(model: ir.Model) -> Iterator[FoundNode]:
     roots += [(f"{f.domain}:{f.name}/", f.graph, f.opset_imports) for f in model.functions.values()]
     for prefix, graph, imports in roots:
         opset = imports.get("", imports.get("ai.onnx", 1))
-        for node in ir.traversal.RecursiveGraphIterator(graph):
+        for node in _walk(graph):
             if is_conv_transpose(node):
                 path = prefix + (node.name or f"ConvTranspose->{node.outputs[0].name}")
                 inside = graph is not model.graph
                 body = inside and node.graph is graph
                 yield FoundNode(node, _unique(path, seen), opset, body, inside)
+
+
+def _walk(graph: ir.Graph) -> Iterator[ir.Node]:
+    """Nodes in order, subgraphs behind their node; onnx-ir's own iterator takes twice as long."""
+    for node in graph:
+        yield node
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
+                yield from _walk(attribute.as_graph())
+            elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
+                for subgraph in attribute.as_graphs():
+                    yield from _walk(subgraph)
 
 
 def _unique(path: str, seen: dict[str, int]) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-
 # A runtime's sigmoid or tanh is exact to some units in the last place of 1, not of its result.
 FLOOR = 5e-7
 # An output that is nowhere larger than this passes whatever happens before it.
