@@ -15,6 +15,7 @@ import onnx
 from environment import environment
 
 from convt_onnx import model_io, pipeline
+from convt_onnx.collector import collector_paused
 from convt_onnx.decide import Choice
 from convt_onnx.passes.base import Context
 from convt_onnx.targets import get_target
@@ -61,7 +62,7 @@ def main(crops: int, fillers: int, target: str) -> None:
         seconds = []
         for _ in range(2):
             start = time.perf_counter()
-            with pipeline.collector_paused():
+            with collector_paused():
                 cls(context)(loaded.model)
             seconds.append(time.perf_counter() - start)
         total += seconds[0]

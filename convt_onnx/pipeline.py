@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from convt_onnx import model_io
+from convt_onnx.collector import collector_paused
 from convt_onnx.errors import UsageError
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.passes.base import Context, Pass
@@ -71,18 +70,6 @@ def run(
     progress("inferring shapes")
     with collector_paused():
         return _run(passes, loaded, context, progress, dump)
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Without the cycle collector, which walks a large graph's objects again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _run(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import onnx_ir as ir
 from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
+from convt_onnx.collector import collector_paused
 from convt_onnx.errors import ModelError
 from convt_onnx.model_io.restoring import restore
 
@@ -23,7 +21,7 @@ def deserialise(proto: ModelProto, path: Path) -> ir.Model:
         ModelError: onnx-ir does not accept it.
     """
     try:
-        with _collector_paused(), warnings.catch_warnings():
+        with collector_paused(), warnings.catch_warnings():
             # onnx warns of keys of external data that it does not know; nothing reads them.
             warnings.simplefilter("ignore")
             return ir.serde.deserialize_model(proto)
@@ -54,15 +52,3 @@ def _root_cause(error: BaseException) -> str:
     while isinstance(error, ir.serde.SerdeError) and error.__cause__ is not None:
         error = error.__cause__
     return str(error).partition("\n")[0][:300]
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Building many objects that all stay alive is faster without looking for garbage."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
