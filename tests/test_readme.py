@@ -57,9 +57,10 @@ def test_make_targets_exist():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
-def test_tables_name_every_target_and_form():
+def test_tables_name_every_target_form_and_pass():
     from convt_onnx.forms import FORMS
+    from convt_onnx.pipeline import PASSES
     from convt_onnx.targets import TARGETS
 
-    for name in (*FORMS, *TARGETS):
+    for name in (*FORMS, *TARGETS, *(cls.name for cls in PASSES)):
         assert f"| `{name}`" in README
