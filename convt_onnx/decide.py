@@ -41,8 +41,8 @@ class Choice:
                     where=f"--form {path}={form}",
                     help=did_you_mean(form, FORMS),
                 )
-        for path in [*self.forms, *self.skip]:
-            if path != "all" and path not in paths:
+        for path in [*(p for p in self.forms if p != "all"), *self.skip]:
+            if path not in paths:
                 raise UsageError(
                     f"no ConvTranspose node {path!r}",
                     where=f"the model has {len(paths)}",

@@ -63,6 +63,7 @@ class OptimizeResult:
         decisions: One for each ConvTranspose.
         changes: What each pass did, by pass name.
         misses: What a pass saw and refused, with the reason.
+        notes: What a reader should know besides.
         modified: False where the output is a copy of the source, byte for byte.
         verification: None where it was not asked for or nothing was modified.
         input_bytes, output_bytes: Model and external data.
@@ -75,6 +76,7 @@ class OptimizeResult:
     decisions: tuple[Decision, ...]
     changes: Mapping[str, tuple[str, ...]]
     misses: tuple[Miss, ...]
+    notes: tuple[str, ...]
     modified: bool
     verification: Verification | None
     input_bytes: int
@@ -139,12 +141,33 @@ def optimize(
         decisions=tuple(context.decisions),
         changes={name: tuple(lines) for name, lines in context.changes.items()},
         misses=tuple(context.misses),
+        notes=_notes(loaded, context, verification),
         modified=modified,
         verification=verification,
         input_bytes=loaded.proto_bytes + loaded.external_bytes,
         output_bytes=None if saved is None else saved.bytes + saved.external_bytes,
         seconds=time.perf_counter() - start,
     )
+
+
+def _notes(
+    loaded: model_io.LoadedModel, context: Context, verification: Verification | None
+) -> tuple[str, ...]:
+    notes = []
+    remaining = [d.path for d in context.decisions if d.form in (None, "keep", "undilate")]
+    if remaining and not context.target.conv_transpose:
+        names = ", ".join(remaining)
+        notes.append(f"{context.target.name} has no ConvTranspose, but these remain: {names}")
+    main = {n.path for n in context.nodes}
+    inner = [d.path for d in context.decisions if d.form is not None and d.path not in main]
+    if inner and verification is not None:
+        notes.append(
+            "compared end to end only, on the branches that ran with these inputs: "
+            + ", ".join(inner)
+        )
+    if loaded.unknown_fields:
+        notes.append(f"fields that this version does not know: {', '.join(loaded.unknown_fields)}")
+    return tuple(notes)
 
 
 def _run_passes(

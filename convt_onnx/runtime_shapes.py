@@ -10,7 +10,7 @@ from convt_onnx import model_io
 from convt_onnx.errors import ConvtError
 from convt_onnx.graph.node import find_nodes
 from convt_onnx.graph.operands import Dim, Shapes
-from convt_onnx.graph.shapes import conv_transpose_shape
+from convt_onnx.graph.shapes import conv_transpose_shape, make_pads_explicit
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.verify.inputs import candidates
 from convt_onnx.verify.session import Runner, Source
@@ -20,7 +20,8 @@ def shapes_of(loaded: LoadedModel, *, changed: bool = False) -> Shapes:
     """Shapes by value name, of the model as it is now where it has changed since it was loaded."""
     if changed:
         loaded = replace(loaded, proto=ir.to_proto(loaded.model))
-    return with_runtime_shapes(loaded, model_io.infer_shapes(loaded, conv_transpose_shape))
+    inferred = model_io.infer_shapes(loaded, conv_transpose_shape, make_pads_explicit)
+    return with_runtime_shapes(loaded, inferred)
 
 
 def with_runtime_shapes(loaded: LoadedModel, shapes: Shapes) -> Shapes:

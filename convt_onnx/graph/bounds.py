@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from convt_onnx.graph.symbols import is_plain
+
 # Names that exporters give to any open size: two of them need not be equal.
 NO_NAME = re.compile(r"unk|none\b|null\b|dynamic\b|any\b|dyn\b|dim\b", re.IGNORECASE)
 
@@ -76,7 +78,7 @@ def parse_size(text: str) -> Affine | None:
 
     What is not affine (`floor(H/2)`) is a symbol of its own.
     """
-    if NO_NAME.match(text) or not any(c.isalpha() for c in text):
+    if NO_NAME.match(text) or not any(c.isalpha() for c in text) or not is_plain(text):
         return None
     try:
         tree = ast.parse(text, mode="eval").body

@@ -130,7 +130,8 @@ class Evaluator:
         results: list[Any] = []
         if model is not None and self._affordable(node, model, feeds):
             try:
-                results = list(ReferenceEvaluator(model).run(None, feeds))
+                with np.errstate(all="ignore"):
+                    results = list(ReferenceEvaluator(model).run(None, feeds))
             except Exception:  # whatever it is, the chain stays as it was
                 results = []
         for i, output in enumerate(node.outputs):

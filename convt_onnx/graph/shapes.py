@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convt_onnx.errors import GeometryError
 from convt_onnx.graph.node import read_attributes
+from convt_onnx.graph.symbols import is_plain
 from convt_onnx.padding import UnknownSizeError, resolve
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -30,9 +31,8 @@ def conv_transpose_shape(
     static = [d for d in weight if isinstance(d, int)]
     if len(static) != len(weight):
         return None
-    bare = onnx.NodeProto(op_type=node.op_type, attribute=node.attribute)
     try:
-        attributes = read_attributes(ir.serde.deserialize_node(bare))
+        attributes = read_attributes(_bare(node))
     except GeometryError:
         return None
     channels = static[1] * attributes.group
@@ -52,5 +52,38 @@ def _length(spec: ConvTransposeSpec, axis: int, dim: Dim) -> Dim:
         return None
     if isinstance(dim, int):
         return spec.output_length(axis, dim)
+    if not is_plain(dim):
+        return None
     value = spec.output_length(axis, ir.SymbolicDim(dim)).value
     return value if isinstance(value, str) else None
+
+
+def make_pads_explicit(node: onnx.NodeProto, weight: Sequence[Dim] | None) -> None:
+    """Write SAME_UPPER and SAME_LOWER as pads: onnx's inference ignores output_padding there.
+
+    Args:
+        node: Changed in place; others than SAME without output_shape stay as they are.
+        weight: Shape of the weight, where it is known.
+    """
+    names = {a.name: a for a in node.attribute}
+    same = "auto_pad" in names and names["auto_pad"].s in (b"SAME_UPPER", b"SAME_LOWER")
+    static = [d for d in weight or () if isinstance(d, int)]
+    if not same or "output_shape" in names or weight is None or len(static) != len(weight):
+        return
+    try:
+        attributes = read_attributes(_bare(node))
+        spec = resolve(attributes, static, [None] * (len(static) - 2))
+    except GeometryError:
+        return
+    kept = [a for a in node.attribute if a.name not in ("auto_pad", "pads", "output_padding")]
+    pads = [*spec.pads_begin, *spec.pads_end]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    node.attribute.append(onnx.helper.make_attribute("pads", pads))
+    padding = list(spec.output_padding)
+    node.attribute.append(onnx.helper.make_attribute("output_padding", padding))
+
+
+def _bare(node: onnx.NodeProto) -> ir.Node:
+    """The node with its attributes alone."""
+    return ir.serde.deserialize_node(onnx.NodeProto(op_type=node.op_type, attribute=node.attribute))

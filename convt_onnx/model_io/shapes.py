@@ -24,7 +24,9 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def infer_shapes(
-    loaded: LoadedModel, conv_transpose_shape: ConvTransposeShape | None = None
+    loaded: LoadedModel,
+    conv_transpose_shape: ConvTransposeShape | None = None,
+    make_explicit: Callable[[NodeProto, Sequence[Dim] | None], None] | None = None,
 ) -> Mapping[str, Shape]:
     """Infer the shapes of the values of the main graph and its subgraphs.
 
@@ -35,6 +37,8 @@ def infer_shapes(
         conv_transpose_shape: Gives the output shape of a ConvTranspose node from the shapes
             of its input and its weight, each None if unknown; it may return None. It is
             asked only where onnx does not find every size.
+        make_explicit: Rewrites the attributes of a copy of each ConvTranspose node, given the
+            shape of its weight, where onnx would infer something else than runtimes compute.
 
     Returns:
         By value name, a size for each axis: a number, a name or expression, or None.
@@ -45,6 +49,11 @@ def infer_shapes(
         _LOGGER.debug("no shape inference: %s", error)
         return _Resolver(loaded.proto).known()
     resolver = _Resolver(work)
+    if make_explicit is not None:
+        for graph in graphs(work.graph):
+            for node in graph.node:
+                if is_conv_transpose(node) and len(node.input) > 1:
+                    make_explicit(node, resolver.get(node.input[1]))
     answers: dict[str, Shape] = {}
     for _ in range(_MAX_ROUNDS):
         try:
@@ -100,10 +109,10 @@ class _Resolver:
         answers: dict[str, Shape],
     ) -> bool:
         name = node.output[0]
-        shape = self._get(name)
+        shape = self.get(name)
         if name in self._repeated or (shape is not None and None not in shape):
             return False
-        answer = _call(formula, node, self._get(node.input[0]), self._get(node.input[1]))
+        answer = _call(formula, node, self.get(node.input[0]), self.get(node.input[1]))
         if answer is None or (shape is not None and len(answer) != len(shape)):
             return False
         is_new = answers.get(name) != answer
@@ -126,7 +135,8 @@ class _Resolver:
             return False
         return self._sizes.setdefault(fresh, size) == size
 
-    def _get(self, name: str) -> Shape | None:
+    def get(self, name: str) -> Shape | None:
+        """The shape of a value, None where it is unknown."""
         shape = self._shapes.get(name)
         return None if shape is None else tuple(map(self._size, shape))
 

@@ -35,7 +35,7 @@ def check_targets(loaded: LoadedModel, targets: Iterable[Path], *, force: bool) 
     """Check every file that is about to be written.
 
     Raises:
-        UsageError: One belongs to the input model, exists while `force` is off, or is a folder.
+        UsageError: One belongs to the input model, exists while `force` is off, or is no file.
     """
     for target in targets:
         for source in (loaded.path, *loaded.external_files):
@@ -47,6 +47,8 @@ def check_targets(loaded: LoadedModel, targets: Iterable[Path], *, force: bool) 
                 )
         if target.is_dir():
             raise UsageError(f"{target} is a folder", help="name a file in it")
+        if target.exists() and not target.is_file():
+            raise UsageError(f"{target} is not a regular file", help="name a file to write")
         if os.path.lexists(target) and not force:
             raise UsageError(
                 f"{target} exists", help="pass --force to replace it, or name another output"

@@ -18,6 +18,10 @@ from convt_onnx.passes.base import Miss
 from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.verify import NodeCheck, Verification
+from convt_onnx.verify.compare import OWN_TYPE
+
+# Longer expressions of open sizes are left to --json.
+MAX_SIZE_NAME = 24
 
 
 def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -> None:
@@ -47,6 +51,8 @@ def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -
         _print_misses(console, result.misses)
     if result.verification is not None:
         verification_lines(console, result.verification)
+    for note in result.notes:
+        console.print(f"  note: {escape(note)}")
     console.print(_closing_line(result))
 
 
@@ -75,7 +81,7 @@ def _print_changes(console: Console, result: OptimizeResult) -> None:
 
 
 def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> None:
-    """One row a node; with `verbose` each form's cost or reason per target."""
+    """Some lines a node; with `verbose` each form's cost or reason per target."""
     opsets = ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in result.opsets.items())
     console.print(
         f"{escape(str(result.path))}: {len(result.nodes)} ConvTranspose of {result.node_count} "
@@ -83,37 +89,40 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
     )
     if not result.nodes:
         return
-    targets = [d.target for d in result.nodes[0].decisions]
-    table = _table("node", "geometry", "input -> output", "weight", "MFLOP", "KiB", *targets)
     for n in result.nodes:
-        forms = [f"{d.form or 'unchanged'} ({d.reason.id})" for d in n.decisions]
-        table.add_row(
-            escape(n.path), geometry_text(n.spec), _shapes(n), n.weight, *_costs(n), *forms
-        )
-    console.print(table)
-    if any(n.costs is not None and n.costs.assumed for n in result.nodes):
-        console.print("MFLOP and KiB with * are for assumed sizes (open in the model); see --json")
-    if verbose:
-        for n in result.nodes:
+        _print_node(console, n)
+        if verbose:
             for d in n.decisions:
                 _print_candidates(console, d)
             _print_misses(console, n.misses)
 
 
-def _costs(node: NodeReport) -> tuple[str, str]:
+def _print_node(console: Console, node: NodeReport) -> None:
+    """A few lines, each short enough for 80 columns where names are."""
+    console.print(f"\n{escape(node.path)}", style="bold")
+    if node.spec is not None:
+        console.print(f"  {geometry_text(node.spec)}, {node.weight} weight")
+        console.print(escape(f"  {_shape(node.input_shape)} -> {_shape(node.output_shape)}"))
+        console.print(f"  {_costs(node)}")
+    for d in node.decisions:
+        console.print(f"  {d.target:9} {d.form or 'unchanged':15} {escape(why_text(d))}")
+
+
+def _costs(node: NodeReport) -> str:
     c = node.costs
     if c is None:
-        return "-", "-"
-    star = "*" if c.assumed else ""
+        return "costs unknown"
     exact, native = c.flops_exact / 1e6, c.flops_native / 1e6
-    return f"{exact:.3g} (native {native:.3g}){star}", f"{c.bytes / 1024:.3g}{star}"
+    text = f"{exact:,.2f} MFLOP ({native:,.2f} as GEMM and col2im), {c.bytes / 1024:,.1f} KiB"
+    sizes = "×".join(map(str, c.sizes))
+    return f"{text}, for an assumed batch {c.batch} of {sizes}" if c.assumed else text
 
 
-def _shapes(node: NodeReport) -> str:
-    def text(shape: Sequence[object] | None) -> str:
-        return "?" if shape is None else "×".join("?" if d is None else str(d) for d in shape)
-
-    return escape(f"{text(node.input_shape)} -> {text(node.output_shape)}")
+def _shape(shape: Sequence[object] | None) -> str:
+    if shape is None:
+        return "?"
+    names = ["?" if d is None or len(str(d)) > MAX_SIZE_NAME else str(d) for d in shape]
+    return "×".join(names)
 
 
 def _print_candidates(console: Console, decision: Decision) -> None:
@@ -154,11 +163,12 @@ def verification_table(console: Console, result: Verification) -> None:
 
 def verification_lines(console: Console, result: Verification) -> None:
     """What was compared, with what inputs, and the verdict."""
-    good = sum(c.ok for c in result.outputs)
+    outputs = [c for c in result.outputs if not c.name.endswith(OWN_TYPE)]
+    good = sum(c.ok for c in outputs)
     shapes = ", ".join(f"{n}:{','.join(map(str, s))}" for n, s in result.input_shapes.items())
     seed = f" seed {result.seed}" if result.input_origin == "random" else ""
     console.print(
-        f"{'verified' if result.ok else 'FAILED'}: {good}/{len(result.outputs)} outputs, "
+        f"{'verified' if result.ok else 'FAILED'}: {good}/{len(outputs)} outputs, "
         f"{_nodes_text(result.nodes)}, {result.arithmetic}, {result.input_origin} inputs{seed} "
         + escape(f"[{shapes}]")
     )

@@ -14,6 +14,10 @@ FLOOR = 5e-7
 PROVES_LITTLE = 1e-4
 
 
+# Ends the name of an output that was compared in the model's own type besides.
+OWN_TYPE = "(own type)"
+
+
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """|a - b| <= atol + rtol * |b| for all but a `share` of the elements.

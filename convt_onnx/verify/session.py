@@ -46,7 +46,7 @@ def onnxruntime() -> Any:
     except ImportError as error:
         raise MissingPartError(
             "onnxruntime is not installed, so nothing can be verified",
-            help="pip install 'convt-onnx[cpu]', or pass --no-verify",
+            help="pip install 'convt-onnx[cpu]'; optimize also takes --no-verify",
         ) from error
     ort.set_default_logger_severity(4)
     return ort

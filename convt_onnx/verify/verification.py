@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 
 import onnx
 
-from convt_onnx.errors import VerificationError
+from convt_onnx.errors import UsageError, VerificationError
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.verify.compare import HALF, PROVES_LITTLE, QUANTISED, Comparison, Tolerance, compare
+from convt_onnx.verify.compare import (
+    HALF,
+    OWN_TYPE,
+    PROVES_LITTLE,
+    QUANTISED,
+    Comparison,
+    Tolerance,
+    compare,
+)
 from convt_onnx.verify.inputs import TYPES, Inputs, InputShapes, candidates, from_file
 from convt_onnx.verify.nodes import NodeCheck, check_nodes
 from convt_onnx.verify.session import Arrays, RunError, Runner, Source
@@ -26,6 +35,13 @@ class VerifyOptions:
     seed: int = 0
     atol: float | None = None
     rtol: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise UsageError("the seed must not be negative", where=f"seed {self.seed}")
+        for name, value in (("atol", self.atol), ("rtol", self.rtol)):
+            if value is not None and not 0 <= value < inf:
+                raise UsageError(f"{name} must be a number from 0 on", where=f"{name} {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +142,7 @@ def _in_own_type(original: Source, rewritten: Source, feeds: Arrays) -> tuple[Co
         return ()
     got = _run_rewritten(rewritten, typed)
     names = (n for n in wanted if n in got)
-    return tuple(compare(f"{n} (own type)", got[n], wanted[n], HALF) for n in names)
+    return tuple(compare(f"{n} {OWN_TYPE}", got[n], wanted[n], HALF) for n in names)
 
 
 def _require_same_names(original: Source, rewritten: Source) -> None:
@@ -134,7 +150,7 @@ def _require_same_names(original: Source, rewritten: Source) -> None:
         before, after = (_names(s.proto.graph, what) for s in (original, rewritten))
         if before != after:
             raise VerificationError(
-                f"the models have other {what}s",
+                f"the models have different {what}s",
                 where=f"{', '.join(sorted(before))} against {', '.join(sorted(after))}",
                 help=f"only models with the same {what} names can be compared",
             )

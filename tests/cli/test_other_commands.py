@@ -88,7 +88,7 @@ def test_verify_models_with_other_outputs(convt, tmp_path):
     text = "g (float[2] x) => (float[2] y) { y = Exp (x) }"
     first = write(model(text), tmp_path, "a.onnx")
     second = write(model(text.replace("y", "z")), tmp_path, "b.onnx")
-    convt("verify", first, second).failed(1, "other outputs", "y against z")
+    convt("verify", first, second).failed(1, "different outputs", "y against z")
 
 
 def test_verify_a_missing_file(convt, source):

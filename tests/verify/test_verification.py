@@ -109,7 +109,7 @@ def test_a_model_that_runs_on_no_input(verified):
 def test_other_inputs_or_outputs(verified, other):
     text = "g (float[3] x) => (float[3] y) { y = Relu (x) }"
     for pair in ((text, other), (other, text)):
-        with pytest.raises(VerificationError, match="have other") as caught:
+        with pytest.raises(VerificationError, match="have different") as caught:
             verified(*map(model, pair))
         assert caught.value.exit_code == ExitCode.CHECK_FAILED
 
