@@ -1,0 +1,228 @@
+"""Choice of kernel, fused axes and tiles from the geometry alone: pure functions, deterministic.
+
+The figures behind the choices are in README.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes, shift_count
+from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.schedule import (
+    DIRECT,
+    GEMM,
+    Schedule,
+    packing_of,
+    program_count,
+)
+from convt_onnx.spec import Axis
+
+Flags = tuple[bool, bool, bool]
+
+# Fused columns beyond this many cost more registers and zeros than the reads they save.
+MAX_FUSED_COLUMNS = 4096
+# Beyond this many channels in, the direct kernel never came first.
+MAX_DIRECT_CHANNELS = 32
+# (block_m, block_n, warps, stages) that the autotuner tries.
+_TILES = (
+    (128, 128, 4, 3),
+    (128, 64, 4, 3),
+    (64, 128, 4, 3),
+    (64, 64, 4, 4),
+    (128, 256, 8, 3),
+    (256, 128, 8, 3),
+    (128, 128, 8, 4),
+    (256, 64, 8, 3),
+    (64, 256, 8, 3),
+    (32, 64, 4, 4),
+    (128, 32, 4, 4),
+    (32, 32, 4, 3),
+)
+
+
+def choose(problem: Problem, device: Device) -> Schedule:
+    """The schedule for one problem."""
+    if direct_is_better(problem):
+        return direct_schedule(problem)
+    return gemm_schedule(problem, device, fused_axes(problem))
+
+
+def direct_is_better(problem: Problem) -> bool:
+    """Few channels in and out of a group: a tile of matrix instructions would be mostly zeros."""
+    spec = problem.spec
+    columns = prod(spec.strides) * spec.out_per_group
+    return spec.in_per_group * min(columns, 64) < 128 and spec.in_per_group <= 4
+
+
+def direct_schedule(problem: Problem) -> Schedule:
+    """Tiles of the direct kernel: about 2048 outputs a program."""
+    width = lifted_axes(problem.spec)[2]
+    fused = fusable(width) and not problem.channels_last_out and width.stride <= 64
+    aligned = not fused or shift_count(width, aligned=True) <= shift_count(width, aligned=False)
+    if problem.channels_last_out:
+        last = min(_power(problem.spec.out_channels), 128)
+    else:
+        last = _power(width.stride) if fused else 1
+    return Schedule(
+        DIRECT,
+        (False, False, fused),
+        (True, True, aligned),
+        block_m=max(32, min(1024, 2048 // last)),
+        block_n=last,
+        block_k=0,
+        warps=4,
+        stages=1,
+    )
+
+
+def fused_axes(problem: Problem) -> Flags:
+    """Fuse every axis that can be, unless zeros would cost more than the reads they save."""
+    axes = lifted_axes(problem.spec)
+    able = tuple(fusable(a) for a in axes)
+    if is_wide(problem):
+        split = [f and _inflation(a) <= 1 for f, a in zip(able, axes, strict=True)]
+        # Whole lines of NCHW are worth more than the zeros of the width.
+        return split[0], split[1], split[2] or (able[2] and not problem.channels_last_out)
+    order = sorted(range(3), key=lambda i: _inflation(axes[i]), reverse=True)
+    fused = list(able)
+    columns = prod(a.stride for a, f in zip(axes, fused, strict=True) if f)
+    for i in order:
+        too_wide = columns * problem.spec.out_per_group > MAX_FUSED_COLUMNS
+        wasteful = _total_inflation(axes, fused) > 2.0 and i != 2
+        if fused[i] and axes[i].stride > 1 and (too_wide or wasteful):
+            fused[i] = False
+            columns //= axes[i].stride
+    return fused[0], fused[1], fused[2]
+
+
+def is_wide(problem: Problem) -> bool:
+    """Whether arithmetic, not memory, bounds the call: then no zeros are multiplied."""
+    spec = problem.spec
+    if spec.in_per_group * spec.out_per_group < 256 * 128:
+        return False
+    return spec.macs_exact(problem.batch, problem.sizes) > 5 * 10**9
+
+
+def gemm_schedule(problem: Problem, device: Device, fused: Flags) -> Schedule:
+    """Tiles of the implicit GEMM with given fused axes."""
+    spec = problem.spec
+    axes = lifted_axes(spec)
+    aligned = tuple(
+        shift_count(a, aligned=True) <= shift_count(a, aligned=False) or not f
+        for a, f in zip(axes, fused, strict=True)
+    )
+    width = axes[2].stride if fused[2] else 1
+    interleave = not problem.channels_last_out and 1 < width <= 32
+    columns = prod(a.stride for a, f in zip(axes, fused, strict=True) if f) * spec.out_per_group
+    if interleave:
+        columns = columns // width * _power(width)
+    flat = spec.in_per_group < 16
+    large = problem.dtype == "float32" and columns > 64
+    schedule = Schedule(
+        GEMM,
+        fused,
+        (aligned[0], aligned[1], aligned[2]),
+        block_m=64 if interleave and width > 2 and not large else 128,
+        block_n=_block_n(columns),
+        block_k=_block_k(problem, flat),
+        warps=8 if large else 4,
+        stages=3,
+        flat=flat,
+        interleave=interleave,
+        k_major=problem.dtype == "float32",
+    )
+    if device.capability < 80:  # Triton has no matrix instructions there: registers are short
+        schedule = replace(schedule, block_m=32, block_n=min(schedule.block_n, 64), block_k=16)
+    return _fill(problem, device, schedule)
+
+
+def candidates(problem: Problem, device: Device, limit: int = 24) -> list[Schedule]:
+    """Schedules for the autotuner to time: the heuristic's choice first, then its neighbours."""
+    found = [choose(problem, device)]
+    if problem.spec.in_per_group <= MAX_DIRECT_CHANNELS:
+        found.append(direct_schedule(problem))
+    if prod(problem.spec.kernel) * problem.spec.in_per_group > 1:
+        bases = [gemm_schedule(problem, device, f) for f in _fusions(problem)]
+        found += bases
+        for tiles in _TILES:
+            found += [_retiled(problem, base, *tiles) for base in bases]
+    unique = list(dict.fromkeys(found))
+    return [s for s in unique if fits(problem, s, device)][:limit]
+
+
+def fits(problem: Problem, schedule: Schedule, device: Device) -> bool:
+    """Whether a schedule's tiles fit shared memory (as Triton pipelines them)."""
+    if schedule.kind == DIRECT:
+        return True
+    tile = (schedule.block_m + schedule.block_n) * schedule.block_k * problem.element_bytes
+    out = schedule.block_m * schedule.block_n * problem.element_bytes
+    return max(tile * schedule.stages, out) + 1024 <= device.shared_bytes
+
+
+def _retiled(
+    problem: Problem, base: Schedule, block_m: int, block_n: int, warps: int, stages: int
+) -> Schedule:
+    columns = _power(packing_of(problem, base).columns)
+    block_n = max(32 if base.interleave else 16, min(block_n, columns))
+    return replace(base, block_m=block_m, block_n=block_n, warps=warps, stages=stages)
+
+
+def _fusions(problem: Problem) -> list[Flags]:
+    """Fusions worth trying: all axes that can be, the width alone, none."""
+    axes = lifted_axes(problem.spec)
+    able = tuple(fusable(a) for a in axes)
+    found = []
+    for fused in (able, (False, False, able[2]), (False, False, False)):
+        flags = tuple(f or a.stride == 1 for f, a in zip(fused, axes, strict=True))
+        columns = prod(a.stride for a, f in zip(axes, flags, strict=True) if f)
+        if columns * problem.spec.out_per_group <= MAX_FUSED_COLUMNS:
+            found.append((flags[0], flags[1], flags[2]))
+    return list(dict.fromkeys(found))
+
+
+def _fill(problem: Problem, device: Device, schedule: Schedule) -> Schedule:
+    """Smaller tiles while the device would be partly idle, or while they do not fit."""
+    while not fits(problem, schedule, device) and schedule.stages > 2:
+        schedule = replace(schedule, stages=schedule.stages - 1)
+    while not fits(problem, schedule, device) and schedule.block_m > 16:
+        schedule = replace(schedule, block_m=schedule.block_m // 2, warps=4)
+    # Two programs a processor hide each other's first loads; below 64 rows that gain is gone.
+    lines = problem.channels_last_out or schedule.interleave
+    twice = (2 if lines else 1) * device.processors
+    for least, enough in ((64, twice), (32, device.processors * 3 // 4)):
+        while schedule.block_m > least and program_count(problem, schedule) < enough:
+            schedule = replace(schedule, block_m=schedule.block_m // 2, warps=4)
+    return schedule
+
+
+def _block_n(columns: int) -> int:
+    """128 columns a tile, or 64 where 128 would pad too many zeros."""
+    if columns <= 128:
+        return max(16, _power(columns))
+    return 64 if -(-columns // 128) * 128 > 1.2 * columns else 128
+
+
+def _block_k(problem: Problem, flat: bool) -> int:
+    channels = problem.spec.in_per_group
+    if flat:
+        axes = lifted_axes(problem.spec)
+        taps = prod(shift_count(a, aligned=True) for a in axes)
+        channels *= taps
+    limit = 64 if problem.element_bytes == 2 else 32
+    return max(16, min(_power(channels), limit))
+
+
+def _inflation(axis: Axis) -> float:
+    """Multiplications with zeros included, over those without, of a fused axis."""
+    return shift_count(axis, aligned=False) * axis.stride / axis.kernel
+
+
+def _total_inflation(axes: tuple[Axis, Axis, Axis], fused: list[bool]) -> float:
+    return prod(_inflation(a) for a, f in zip(axes, fused, strict=True) if f)
+
+
+def _power(value: int) -> int:
+    """Smallest power of two that is not smaller."""
+    return 1 << max(0, value - 1).bit_length()

@@ -1,0 +1,205 @@
+"""From a schedule and tensors to one launch: grid, arguments and compile-time constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from convt_onnx.plugins.conv_transpose.activations import Activation
+from convt_onnx.plugins.conv_transpose.geometry import AxisPlan
+from convt_onnx.plugins.conv_transpose.problem import Problem
+from convt_onnx.plugins.conv_transpose.schedule import (
+    GEMM,
+    Schedule,
+    axis_plans,
+    largest_divisor,
+    packing_of,
+    program_count,
+    vector_width,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+Constants = dict[str, Any]
+WIDE_FROM = 2**31
+# How float32 is multiplied where TF32 is not allowed: three TF32 products.
+EXACT = "tf32x3"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What one launch is compiled for."""
+
+    problem: Problem
+    schedule: Schedule
+    activation: Activation
+
+
+def launch(
+    call: Call,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    slope: torch.Tensor | None,
+    residual: torch.Tensor | None,
+    y: torch.Tensor,
+) -> None:
+    """Write y. `weight` is packed for a GEMM schedule, [C_in, C_out/group, *kernel] for a direct.
+
+    `residual` has y's strides; y is contiguous in its layout.
+    """
+    wide = max(_reach(x), _reach(y)) >= WIDE_FROM
+    x_vector = _x_vector(call.problem, x)
+    grid, constants = launch_constants(call, wide, x_vector)
+    sizes = launch_sizes(call, _strides(x), _strides(y))
+    schedule = call.schedule
+    kernel(schedule)[grid](
+        x,
+        weight,
+        bias,
+        slope,
+        residual,
+        *sizes,
+        y,
+        **constants,
+        num_warps=schedule.warps,
+        num_stages=schedule.stages,
+        enable_fp_fusion=True,  # Triton 3.9 warns where it is left open
+    )
+
+
+def kernel(schedule: Schedule) -> Any:
+    """The device function of a schedule."""
+    if schedule.kind == GEMM:
+        from convt_onnx.plugins.conv_transpose._kernel_gemm import gemm_kernel
+
+        return gemm_kernel
+    from convt_onnx.plugins.conv_transpose._kernel_direct import direct_kernel
+
+    return direct_kernel
+
+
+def launch_sizes(
+    call: Call, x_strides: tuple[int, ...], y_strides: tuple[int, ...]
+) -> tuple[int | None, ...]:
+    """The integer arguments between the input pointers and y.
+
+    Strides are those of [N, C, D, H, W], missing axes 0.
+    """
+    problem = call.problem
+    outs = problem.out_sizes
+    rows = tuple(a.rows(o) for a, o in zip(axis_plans(problem, call.schedule), outs, strict=True))
+    total = problem.batch * prod(rows)
+    dividers: tuple[int | None, ...] = (None,) * 6
+    if total < WIDE_FROM:
+        dividers = tuple(v for q in rows for v in divider(q))
+    return (total, *problem.in_sizes, *outs, *rows, *dividers, *x_strides, *y_strides)
+
+
+def divider(q: int) -> tuple[int, int]:
+    """Multiplier (as a signed 32-bit number) and shift that divide m < 2^31 by q.
+
+    m // q == (m * multiplier) >> (31 + shift), the multiplier being at least 2^31.
+    """
+    shift = (q - 1).bit_length()
+    return -(-(1 << (31 + shift)) // q) - (1 << 32), shift
+
+
+@lru_cache(maxsize=1024)
+def launch_constants(
+    call: Call, wide: bool, x_vector: int
+) -> tuple[tuple[int, int, int], Constants]:
+    """Grid and compile-time arguments."""
+    problem, schedule = call.problem, call.schedule
+    plans = axis_plans(problem, schedule)
+    constants: Constants = {
+        **_axis_constants(plans, problem.out_sizes),
+        "C_IN": problem.spec.in_per_group,
+        "C_OUT": problem.spec.out_per_group,
+        "NDIM": problem.spec.ndim,
+        "CHANNEL_LAST": problem.channels_last_out,
+        "VECTOR": vector_width(problem, schedule),
+        "WIDE": wide,
+        "ACTIVATION": call.activation.kind,
+        "ALPHA": call.activation.alpha,
+        "BETA": call.activation.beta,
+    }
+    if schedule.kind == GEMM:
+        return (program_count(problem, schedule), 1, 1), constants | _gemm(call, x_vector)
+    return (program_count(problem, schedule), 1, 1), constants | _direct(call)
+
+
+def precision(problem: Problem) -> str:
+    """How float32 products are computed; other types have one way."""
+    if problem.dtype != "float32":
+        return "ieee"
+    return "tf32" if problem.tf32 else EXACT
+
+
+def _gemm(call: Call, x_vector: int) -> Constants:
+    schedule = call.schedule
+    packing = packing_of(call.problem, schedule)
+    return {
+        "ROWS_PAD": packing.rows,
+        "COLUMNS_PAD": packing.padded_columns,
+        "BLOCK_M": schedule.block_m,
+        "BLOCK_N": schedule.block_n,
+        "BLOCK_K": schedule.block_k,
+        "FLAT": schedule.flat,
+        "K_MAJOR": schedule.k_major,
+        "INTERLEAVE": packing.width_phases if schedule.interleave else 1,
+        "X_VECTOR": min(x_vector, schedule.block_k),
+        "X_CHANNEL_LAST": call.problem.channels_last_in,
+        "PRECISION": precision(call.problem),
+        "ROUND_X": schedule.round_x,
+        "UPCAST": call.problem.dtype == "bfloat16" and _interpreted(),
+    }
+
+
+def _direct(call: Call) -> Constants:
+    schedule = call.schedule
+    return {
+        "CHANNELS": call.problem.spec.out_channels,
+        "BLOCK_Q": schedule.block_m,
+        "BLOCK_L": schedule.block_n,
+        "UNROLL": 4 if call.problem.spec.in_per_group == 1 else 1,
+    }
+
+
+def _interpreted() -> bool:
+    import triton
+
+    return bool(triton.knobs.runtime.interpret)
+
+
+def _axis_constants(
+    plans: tuple[AxisPlan, AxisPlan, AxisPlan], outs: tuple[int, int, int]
+) -> Constants:
+    return {
+        f"AXIS_{name}": plan.constants(out)
+        for name, plan, out in zip("DHW", plans, outs, strict=True)
+    }
+
+
+def _strides(t: torch.Tensor) -> tuple[int, ...]:
+    spatial = t.stride()[2:]
+    return (t.stride(0), t.stride(1), *(0,) * (3 - len(spatial)), *spatial)
+
+
+def _reach(t: torch.Tensor) -> int:
+    """Elements between the first and the last, and one."""
+    return int(1 + sum((n - 1) * abs(s) for n, s in zip(t.shape, t.stride(), strict=True)))
+
+
+def _x_vector(problem: Problem, x: torch.Tensor) -> int:
+    """Channels of x that one load may read at once."""
+    if not problem.channels_last_in:
+        return 1
+    limit = 16 // problem.element_bytes
+    if x.data_ptr() % 16:
+        return 1
+    others = (s for i, s in enumerate(x.stride()) if i != 1 and x.shape[i] > 1)
+    return largest_divisor(limit, problem.spec.in_per_group, *others)

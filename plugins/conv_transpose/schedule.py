@@ -1,0 +1,111 @@
+"""A schedule: which kernel, which axes are fused, which tiles; and the packing it implies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from convt_onnx.plugins.conv_transpose.geometry import AxisPlan, lifted_axes, plan_axis
+from convt_onnx.plugins.conv_transpose.packing import Packing
+from convt_onnx.plugins.conv_transpose.problem import Problem
+
+GEMM = "gemm"
+DIRECT = "direct"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Everything that is compiled into a kernel besides the geometry.
+
+    `fused` and `aligned` have one entry for depth, height and width (see `geometry.plan_axis`).
+    In a `direct` schedule block_m counts rows q, block_n is the tile's last axis (channels, or the
+    phases of the width), depth and height are split, and the rest is unused.
+    """
+
+    kind: str
+    fused: tuple[bool, bool, bool]
+    aligned: tuple[bool, bool, bool]
+    block_m: int
+    block_n: int
+    block_k: int
+    warps: int = 4
+    stages: int = 3
+    flat: bool = False
+    interleave: bool = False
+    k_major: bool = False
+    round_x: bool = False
+
+    @property
+    def label(self) -> str:
+        """Short name for tables."""
+        fused = "".join("s-"[f] if not f else "f" for f in self.fused)
+        extra = ("F" if self.flat else "") + ("I" if self.interleave else "")
+        tiles = f"{self.block_m}x{self.block_n}x{self.block_k}"
+        return f"{self.kind}-{fused}{extra}-{tiles}-w{self.warps}s{self.stages}"
+
+
+def axis_plans(problem: Problem, schedule: Schedule) -> tuple[AxisPlan, AxisPlan, AxisPlan]:
+    """Plans of depth, height and width."""
+    depth, height, width = (
+        plan_axis(axis, fused=fused, aligned=aligned)
+        for axis, fused, aligned in zip(
+            lifted_axes(problem.spec), schedule.fused, schedule.aligned, strict=True
+        )
+    )
+    return depth, height, width
+
+
+def packing_of(problem: Problem, schedule: Schedule) -> Packing:
+    """How a GEMM schedule reads the weight."""
+    return Packing(
+        axis_plans(problem, schedule),
+        problem.spec.group,
+        problem.spec.in_per_group,
+        problem.spec.out_per_group,
+        schedule.block_k,
+        schedule.block_n,
+        schedule.flat,
+        schedule.interleave,
+        schedule.k_major,
+    )
+
+
+def program_count(problem: Problem, schedule: Schedule) -> int:
+    """Programs of one launch."""
+    plans = axis_plans(problem, schedule)
+    rows = problem.batch * prod(a.rows(o) for a, o in zip(plans, problem.out_sizes, strict=True))
+    programs = -(-rows // schedule.block_m) * prod(a.split for a in plans)
+    if schedule.kind == GEMM:
+        tiles = packing_of(problem, schedule).padded_columns // schedule.block_n
+        return programs * tiles * problem.spec.group
+    channels = problem.spec.out_channels
+    return programs * (-(-channels // schedule.block_n) if problem.channels_last_out else channels)
+
+
+def vector_width(problem: Problem, schedule: Schedule) -> int:
+    """Elements that one store may write at once: contiguous and aligned to their own size.
+
+    Supposes y contiguous in its layout and aligned to 16 bytes.
+    """
+    limit = 16 // problem.element_bytes
+    width = axis_plans(problem, schedule)[2]
+    out = problem.out_sizes[2]
+    direct = schedule.kind == DIRECT
+    if problem.channels_last_out and (problem.spec.out_channels > 1 or direct):
+        # A direct tile runs over the channels of all groups, a GEMM tile over those of one.
+        channels = problem.spec.out_channels if direct else problem.spec.out_per_group
+        return largest_divisor(min(limit, schedule.block_n), channels)
+    if not width.exact(out):
+        return 1
+    phases = width.phases
+    if problem.channels_last_out or direct:
+        return largest_divisor(limit, phases, out)
+    interleaved = schedule.interleave and phases & (phases - 1) == 0
+    return largest_divisor(limit, out) if interleaved or width.stride == 1 else 1
+
+
+def largest_divisor(limit: int, *sizes: int) -> int:
+    """Largest power of two up to `limit` (one itself) that divides every size."""
+    while limit > 1 and any(size % limit for size in sizes):
+        limit //= 2
+    return limit

@@ -1,0 +1,96 @@
+"""Random small geometries, operands and schedules for the kernels' tests."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from convt_onnx.errors import GeometryError
+from convt_onnx.plugins.conv_transpose import heuristics, op
+from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
+from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.schedule import Schedule
+from convt_onnx.reference import conv_transpose as oracle
+from convt_onnx.spec import ConvTransposeSpec
+
+# Largest error over the largest wanted value.
+TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+
+
+def draw_spec(rng: random.Random) -> ConvTransposeSpec:
+    """Any stride, dilation (gcd > 1 included), crop, output_padding and grouping."""
+    n = rng.choice((1, 2, 2, 3))
+    kernel = tuple(rng.randint(1, 7 if n == 1 else 3) for _ in range(n))
+    strides = tuple(rng.randint(1, 4) for _ in range(n))
+    dilations = tuple(rng.choice((1, 1, 2, 3)) for _ in range(n))
+    crops = [
+        tuple(rng.randint(0, (k - 1) * d) for k, d in zip(kernel, dilations, strict=True))
+        for _ in range(2)
+    ]
+    extra = tuple(rng.randint(0, max(s, d)) for s, d in zip(strides, dilations, strict=True))
+    group = rng.choice((1, 1, 2, 3))
+    inner, outer = rng.choice((1, 2, 5, 16)), rng.choice((1, 3, 4, 16))
+    return ConvTransposeSpec(
+        group * inner, group * outer, group, kernel, strides, dilations, *crops, extra
+    )
+
+
+def draw_sizes(rng: random.Random, spec: ConvTransposeSpec, most: int = 5) -> tuple[int, ...]:
+    """Small sizes whose output is not empty."""
+    while True:
+        sizes = tuple(rng.randint(1, most) for _ in range(spec.ndim))
+        try:
+            spec.output_sizes(sizes)
+        except GeometryError:
+            most += 1
+            continue
+        return sizes
+
+
+def draw_schedule(rng: random.Random, problem: Problem) -> Schedule:
+    """A schedule of the implicit GEMM with every switch drawn; tiles large, as programs cost."""
+    fused = [fusable(a) and rng.random() < 0.6 for a in lifted_axes(problem.spec)]
+    base = heuristics.gemm_schedule(problem, Device(), (fused[0], fused[1], fused[2]))
+    return replace(
+        base,
+        aligned=(rng.random() < 0.5,) * 3,
+        block_m=64,
+        block_n=64,
+        block_k=rng.choice((16, 32)),
+        flat=rng.random() < 0.4,
+        k_major=rng.random() < 0.5,
+        round_x=problem.tf32 and rng.random() < 0.5,
+    )
+
+
+def operands(
+    spec: ConvTransposeSpec, batch: int, sizes: tuple[int, ...], dtype: torch.dtype, last: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """x (channels-last where `last`), weight, bias."""
+    x = torch.randn(batch, spec.in_channels, *sizes).to(dtype)
+    if last:
+        x = x.movedim(1, -1).contiguous().movedim(-1, 1)
+    w = (torch.randn(spec.weight_shape) / spec.in_per_group**0.5).to(dtype)
+    return x, w, torch.randn(spec.out_channels).to(dtype)
+
+
+def wanted(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, spec: ConvTransposeSpec
+) -> np.ndarray:
+    """The float64 oracle."""
+    host = [None if t is None else t.double().numpy() for t in (x, w, b)]
+    return oracle(*host, spec)
+
+
+def check(y: torch.Tensor, want: np.ndarray, note: object) -> None:
+    """Fail where an element was not written or is off."""
+    got = y.double().numpy()
+    assert np.isfinite(got).all(), f"not written: {note}"
+    error = np.abs(got - want).max() / max(1.0, np.abs(want).max())
+    assert error < TOLERANCE[y.dtype], f"error {error:.2e}: {note}"
+
+
+def poisoned(x: torch.Tensor, w: torch.Tensor, spec: ConvTransposeSpec, tf32: bool) -> torch.Tensor:
+    """A result full of NaN."""
+    return op.empty_result(x, op.make_problem(x, w, spec, tf32=tf32)).fill_(float("nan"))

@@ -1,0 +1,202 @@
+"""Heuristics, the measured cache and the router: pure functions, no kernel."""
+
+import itertools
+import json
+import random
+
+import pytest
+
+from convt_onnx.plugins.conv_transpose import autotune, heuristics, op, router, tuned
+from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
+from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.schedule import (
+    DIRECT,
+    GEMM,
+    Schedule,
+    largest_divisor,
+    packing_of,
+    vector_width,
+)
+from convt_onnx.spec import ConvTransposeSpec
+
+from .drawing import draw_sizes, draw_spec
+
+
+def problem(channels=(64, 32), group=1, kernel=3, stride=2, sizes=(64, 64), batch=8, **more):
+    n = len(sizes)
+    each = [(v,) * n for v in (kernel, stride, 1, 1, 1, 1)]
+    spec = ConvTransposeSpec(*channels, group, *each).canonical()
+    return Problem(spec, batch, sizes, more.pop("dtype", "float16"), **more)
+
+
+def drawn(seed):
+    rng = random.Random(seed)
+    spec = draw_spec(rng)
+    dtype = rng.choice(("float16", "bfloat16", "float32"))
+    last = rng.random() < 0.5
+    return Problem(spec.canonical(), 2, draw_sizes(rng, spec), dtype, last, last)
+
+
+@pytest.mark.parametrize("shared", [49152, 101376, 232448])
+@pytest.mark.parametrize("capability", [75, 80, 90])
+def test_every_choice_fits_the_device_and_fuses_only_what_can_be(shared, capability):
+    device = Device("any", capability, 80, shared)
+    for seed in range(120):
+        p = drawn(seed)
+        for schedule in (
+            heuristics.choose(p, device),
+            heuristics.gemm_schedule(p, device, heuristics.fused_axes(p)),
+        ):
+            assert heuristics.fits(p, schedule, device), (p, schedule)
+            for fused, axis in zip(schedule.fused, lifted_axes(p.spec), strict=True):
+                assert not fused or fusable(axis)
+            assert router.supports(p, device if p.dtype != "bfloat16" else Device(), schedule)
+
+
+def test_choices_are_deterministic_and_first_among_the_candidates():
+    for seed in range(60):
+        p = drawn(seed)
+        first = heuristics.choose(p, Device())
+        assert first == heuristics.choose(p, Device())
+        found = heuristics.candidates(p, Device(), 12)
+        assert found[0] == first
+        assert len(found) == len(set(found)) <= 12
+
+
+def test_depthwise_is_direct_and_dense_is_not():
+    assert heuristics.choose(problem((64, 64), 64), Device()).kind == DIRECT
+    assert heuristics.choose(problem(), Device()).kind == GEMM
+
+
+def test_zeros_are_split_off_in_three_dimensions_but_the_width_stays_fused():
+    p = problem(sizes=(8, 8, 8))
+    assert heuristics.fused_axes(p) != (True, True, True)
+    assert heuristics.fused_axes(p)[2]
+
+
+def test_tiles_shrink_until_every_processor_has_one():
+    small = heuristics.choose(problem(batch=1, sizes=(16, 16)), Device())
+    large = heuristics.choose(problem(batch=32), Device())
+    assert small.block_m < large.block_m
+
+
+def test_stores_are_as_wide_as_channels_or_lines_allow():
+    for last, channels, sizes, width in [
+        (True, (64, 32), (64, 64), 8),
+        (True, (64, 12), (64, 64), 4),
+        (True, (64, 5), (64, 64), 1),
+        (False, (64, 32), (64, 64), 8),
+        (False, (64, 32), (64, 66), 4),
+    ]:
+        p = problem(channels, sizes=sizes, channels_last_in=last, channels_last_out=last)
+        assert vector_width(p, heuristics.choose(p, Device())) == width
+    assert [largest_divisor(8, n) for n in (0, 6, 16)] == [8, 2, 8]
+
+
+def test_packed_columns_hold_whole_tiles():
+    for seed in range(60):
+        p = drawn(seed)
+        schedule = heuristics.gemm_schedule(p, Device(), heuristics.fused_axes(p))
+        packing = packing_of(p, schedule)
+        assert packing.padded_columns % schedule.block_n == 0
+        assert packing.rows % schedule.block_k == 0
+
+
+def test_a_measured_schedule_is_used_and_keyed_by_device_and_versions(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path))
+    tuned.choose.cache_clear()
+    p, device = problem(), Device()
+    other = Schedule(GEMM, (True,) * 3, (True,) * 3, 32, 32, 16)
+    assert tuned.choose(p, device) == heuristics.choose(p, device)
+    tuned.remember(p, device, other, 12.3)
+    assert tuned.choose(p, device) == other
+    assert tuned.choose(p, Device("another")) != other
+    assert tuned.choose(problem(batch=9), device) != other
+    monkeypatch.setattr(tuned, "_version", lambda name: "9.9")
+    tuned.choose.cache_clear()
+    assert tuned.choose(p, device) != other
+    assert [f.name for f in tmp_path.iterdir()] == ["schedules.json"]
+
+
+def test_autotune_is_bounded_and_needs_a_clear_win(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path))
+    tuned.choose.cache_clear()
+    spec = problem().spec
+    x, w = torch.zeros(1, 64, 8, 8), torch.zeros(spec.weight_shape)
+    timed = []
+
+    def took(*arguments):
+        timed.append(arguments[-1])
+        return times[len(timed) - 1]
+
+    monkeypatch.setattr(autotune, "_microseconds", took)
+    times = [100.0, 99.0, float("inf"), 80.0, 79.5]
+    best = autotune.autotune(x, w, None, spec, limit=5)
+    assert best == timed[3]
+    assert len(timed) == len(set(timed)) == 5
+    assert tuned.choose(op.make_problem(x, w, spec), op.device_of(x)) == best
+    timed.clear()
+    autotune.autotune(x, w, None, spec, limit=5, seconds=0.0)
+    assert len(timed) == 1
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', b"\xff\xfe\x00"])
+def test_a_corrupt_cache_is_ignored_with_a_warning_and_replaced(text, tmp_path, monkeypatch):
+    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path))
+    tuned.choose.cache_clear()
+    file = tmp_path / "schedules.json"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.warns(UserWarning, match="ignored"):
+        assert tuned.choose(problem(), Device()) == heuristics.choose(problem(), Device())
+    with pytest.warns(UserWarning, match="ignored"):
+        tuned.remember(problem(), Device(), heuristics.choose(problem(), Device()), 1.0)
+    assert json.loads(file.read_text())
+
+
+def test_a_corrupt_entry_is_ignored_with_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path))
+    tuned.choose.cache_clear()
+    content = {tuned.section_key(Device()): {tuned.problem_key(problem()): {"schedule": [1]}}}
+    (tmp_path / "schedules.json").write_text(json.dumps(content))
+    with pytest.warns(UserWarning, match="ignored"):
+        assert tuned.choose(problem(), Device()) == heuristics.choose(problem(), Device())
+
+
+@pytest.mark.parametrize(
+    ("more", "device", "words"),
+    [
+        ({"sizes": (2, 2, 2, 2)}, Device(), "4 spatial axes"),
+        ({"dtype": "float64"}, Device(), "type float64"),
+        ({}, Device("old", 70), "compute capability 7.0"),
+        ({"dtype": "bfloat16"}, Device("older", 75), "bfloat16 needs"),
+    ],
+)
+def test_what_is_not_supported_says_why(more, device, words):
+    answer = router.supports(problem(**more), device)
+    assert not answer
+    assert words in answer.reason
+
+
+def test_too_many_rows_for_the_gemm_are_left_to_the_direct_kernel():
+    p = problem((1, 1), sizes=(40000, 40000), batch=2)
+    gemm = heuristics.gemm_schedule(p, Device(), (True, True, True))
+    assert "31 bits" in router.supports(p, Device(), gemm).reason
+    assert heuristics.choose(p, Device()).kind == DIRECT
+
+
+def test_wide_channels_are_left_to_the_library():
+    wide = problem((512, 256), batch=4)
+    assert "wide channels" in router.worth(wide, Device()).reason
+    assert router.worth(problem(), Device())
+    assert not router.worth(problem(dtype="float64"), Device())
+
+
+def test_dividers_divide():
+    from convt_onnx.plugins.conv_transpose.launch import divider
+
+    numbers = [0, 1, 2, 3, 12345, 2**30, 2**31 - 1]
+    for q, m in itertools.product([1, 2, 3, 5, 7, 64, 65, 641, 12345, 2**30 + 1], numbers):
+        multiplier, shift = divider(q)
+        assert -(2**31) <= multiplier < 0
+        assert (m * (multiplier + 2**32)) >> (31 + shift) == m // q

@@ -1,0 +1,76 @@
+"""PTX made ahead of time, without a GPU: wide accesses, matrix instructions, nothing hidden."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from convt_onnx.errors import UsageError
+from convt_onnx.plugins.conv_transpose.compile import SHARED_LIMIT, aot_schedule, compile_ptx
+from convt_onnx.plugins.conv_transpose.problem import Problem
+from convt_onnx.spec import ConvTransposeSpec
+
+JOBS = [f"dense NHWC float16:{c}" for c in (75, 80, 86, 89, 90, 100, 120)]
+JOBS += [f"{kind}:90" for kind in ("dense NCHW float16", "dense NHWC float32")]
+JOBS += ["depthwise NHWC float16:80", "depthwise NHWC float16:90"]
+
+
+@pytest.fixture(scope="module")
+def made():
+    script = Path(__file__).with_name("aot_report.py")
+    environment = os.environ | {"TRITON_INTERPRET": "0", "TRITON_DISABLE_LINE_INFO": "1"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script, *JOBS],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_one_entry_with_the_declared_parameters_and_no_spills(made, job):
+    kernel = made[job]
+    assert kernel["entries"] == 1
+    assert kernel["declared"] == len(kernel["parameters"])
+    assert kernel["parameters"][0] == "x"
+    assert kernel["parameters"][-1] == "y"
+    assert kernel["shared"] <= SHARED_LIMIT
+    assert kernel["threads"] == kernel["declared_threads"]
+    assert kernel["grid"] == kernel["wanted_grid"]
+    assert kernel["spilled"] == 0, kernel["schedule"]
+
+
+@pytest.mark.parametrize("job", [j for j in JOBS if j != "dense NHWC float16:75"])
+def test_loads_and_stores_are_16_bytes_wide(made, job):
+    assert made[job]["wide_loads"] > 0, made[job]
+    assert made[job]["wide_stores"] > 0, made[job]
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_matrix_instructions_where_they_are_meant(made, job):
+    meant = job.startswith("dense") and not job.endswith(":75")  # Triton has none for 7.5
+    assert (made[job]["matrix"] > 0) == meant
+
+
+def test_ptx_versions_suit_the_drivers_of_each_generation(made):
+    assert made["dense NHWC float16:80"]["version"] == "8.0"
+    assert made["dense NHWC float16:120"]["version"] == "8.7"
+
+
+def problem():
+    spec = ConvTransposeSpec(8, 8, 1, (2,), (2,), (1,), (0,), (0,), (0,))
+    return Problem(spec, 1, (4,), "float16")
+
+
+def test_an_unknown_capability_is_refused():
+    with pytest.raises(UsageError, match="compute capability 70"):
+        compile_ptx(problem(), 70)
+
+
+def test_the_choice_ahead_of_time_is_deterministic():
+    assert aot_schedule(problem(), 90) == aot_schedule(problem(), 90)

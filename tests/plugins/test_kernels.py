@@ -1,0 +1,166 @@
+"""Both kernels in Triton's interpreter against the float64 oracle, outputs poisoned first."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from convt_onnx.errors import UsageError
+from convt_onnx.plugins.conv_transpose import heuristics, op
+from convt_onnx.plugins.conv_transpose.activations import (
+    ACTIVATIONS,
+    apply_reference,
+    make_activation,
+)
+from convt_onnx.plugins.conv_transpose.problem import Device
+from convt_onnx.spec import ConvTransposeSpec
+
+from .drawing import check, draw_schedule, draw_sizes, draw_spec, operands, poisoned, wanted
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+SPEC = ConvTransposeSpec(16, 12, 2, (3, 4), (2, 3), (1, 1), (1, 0), (0, 2), (1, 0))
+
+
+def run(spec, batch, sizes, dtype, last, schedule_of, tf32=False):
+    x, w, b = operands(spec, batch, sizes, dtype, last)
+    schedule = schedule_of(op.make_problem(x, w, spec, tf32=tf32))
+    y = poisoned(x, w, spec, tf32)
+    op.conv_transpose(x, w, b, spec, schedule=schedule, tf32=tf32, out=y)
+    check(y, wanted(x, w, b, spec), (spec, sizes, schedule))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_drawn_geometries_and_gemm_schedules(dtype, seed):
+    rng = random.Random(f"{dtype}{seed}")
+    torch.manual_seed(seed)
+    spec = draw_spec(rng)
+    sizes = draw_sizes(rng, spec)
+    run(
+        spec,
+        rng.choice((1, 2)),
+        sizes,
+        dtype,
+        rng.random() < 0.5,
+        lambda problem: draw_schedule(rng, problem),
+        tf32=rng.random() < 0.3,
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_drawn_geometries_and_the_direct_schedule(dtype, seed):
+    rng = random.Random(f"direct {dtype}{seed}")
+    torch.manual_seed(seed)
+    spec = draw_spec(rng)
+    # The interpreter takes its time for each program and channel.
+    spec = replace(
+        spec, in_channels=2 * spec.group, out_channels=min(2, spec.out_per_group) * spec.group
+    )
+    sizes = draw_sizes(rng, spec, 3)
+    run(spec, 1, sizes, dtype, rng.random() < 0.5, heuristics.direct_schedule)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation"),
+    [(3, 2, 1), (2, 2, 1), (4, 3, 1), (3, 1, 2), (3, 4, 1), (3, 2, 2), (3, 2, 3), (3, 6, 4)],
+)
+def test_what_the_heuristics_choose(kernel, stride, dilation, last):
+    two = (1, 1)
+    spec = ConvTransposeSpec(
+        16,
+        8,
+        1,
+        (kernel,) * 2,
+        (stride,) * 2,
+        (dilation,) * 2,
+        two,
+        (0, 1),
+        (0, 1),
+    )
+    run(spec, 1, (3, 4), torch.float16, last, lambda p: heuristics.choose(p, Device()))
+
+
+@pytest.mark.parametrize("kind", sorted(ACTIVATIONS))
+@pytest.mark.parametrize("direct", [False, True])
+def test_epilogues(kind, direct):
+    torch.manual_seed(0)
+    x, w, b = operands(SPEC, 2, (3, 4), torch.float32, last=direct)
+    activation = make_activation(kind, *((-0.5, 0.7) if kind == "clip" else ()))
+    slope = torch.rand(SPEC.out_channels) if kind == "prelu" else None
+    y = poisoned(x, w, SPEC, tf32=False)
+    residual = torch.randn(y.shape)
+    problem = op.make_problem(x, w, SPEC, tf32=False)
+    chosen = heuristics.direct_schedule(problem) if direct else heuristics.choose(problem, Device())
+    op.conv_transpose(
+        x,
+        w,
+        b,
+        SPEC,
+        activation=activation,
+        slope=slope,
+        residual=residual,
+        tf32=False,
+        schedule=chosen,
+        out=y,
+    )
+    want = torch.from_numpy(wanted(x, w, b, SPEC)) + residual.double()
+    want = apply_reference(want, activation, None if slope is None else slope.double())
+    torch.testing.assert_close(y.double(), want, rtol=2e-5, atol=2e-5)
+
+
+def test_an_empty_batch_launches_nothing():
+    x, w, b = operands(SPEC, 0, (3, 4), torch.float16, last=False)
+    assert op.conv_transpose(x, w, b, SPEC).shape == (0, 12, *SPEC.output_sizes((3, 4)))
+
+
+@pytest.mark.parametrize("schedule", ["gemm", "direct"])
+def test_64_bit_offsets_and_odd_strides(schedule, monkeypatch):
+    monkeypatch.setattr("convt_onnx.plugins.conv_transpose.launch.WIDE_FROM", 0)
+    x, w, b = operands(SPEC, 2, (4, 4), torch.float32, last=False)
+    x = x[:, :, ::2]
+    problem = op.make_problem(x, w, SPEC, tf32=False)
+    chosen = heuristics.choose(problem, Device())
+    chosen = heuristics.direct_schedule(problem) if schedule == "direct" else chosen
+    y = poisoned(x, w, SPEC, tf32=False)
+    op.conv_transpose(x, w, b, SPEC, schedule=chosen, tf32=False, out=y)
+    check(y, wanted(x, w, b, SPEC), chosen)
+
+
+def test_a_layout_for_the_result_alone():
+    x, w, b = operands(SPEC, 2, (3, 4), torch.float32, last=False)
+    y = op.conv_transpose(x, w, b, SPEC, channels_last=True, tf32=False)
+    assert y.stride(1) == 1
+    check(y, wanted(x, w, b, SPEC), "NCHW in, channels last out")
+
+
+def test_a_weight_changed_in_place_is_packed_again():
+    x, w, b = operands(SPEC, 1, (3, 4), torch.float32, last=False)
+    op.conv_transpose(x, w, b, SPEC, tf32=False)
+    w.mul_(-2)
+    check(op.conv_transpose(x, w, b, SPEC, tf32=False), wanted(x, w, b, SPEC), "after mul_")
+
+
+def test_the_torch_reference_equals_the_oracle_beyond_what_aten_takes():
+    for seed in range(40):
+        rng = random.Random(seed)
+        spec = draw_spec(rng)
+        x, w, b = operands(spec, 2, draw_sizes(rng, spec), torch.float32, last=False)
+        y = op.reference(x.double(), w.double(), b.double(), spec)
+        assert abs(y.numpy() - wanted(x, w, b, spec)).max() < 1e-10
+
+
+def test_wrong_operands_are_named():
+    x, w, b = operands(SPEC, 1, (3, 4), torch.float32, last=False)
+    with pytest.raises(UsageError, match="bias has the wrong shape"):
+        op.conv_transpose(x, w, b[1:], SPEC)
+    with pytest.raises(UsageError, match="weight must have the type of x"):
+        op.conv_transpose(x, w.half(), b, SPEC)
+    with pytest.raises(UsageError, match="do not compute in this type"):
+        op.conv_transpose(x.double(), w.double(), b, SPEC)
+    with pytest.raises(UsageError, match="go together"):
+        op.conv_transpose(x, w, b, SPEC, activation=make_activation("prelu"))
+    with pytest.raises(UsageError, match="cannot be fused"):
+        make_activation("rleu")
