@@ -49,6 +49,10 @@ def test_python_blocks_run(folder, monkeypatch):
         exec(compile(block, "README", "exec"), {})
 
 
+def test_no_placeholder_is_left():
+    assert not re.search(r"^[A-Z]{4,}$", README, re.MULTILINE)
+
+
 def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text()
     named = {t for block in blocks("sh") for t in re.findall(r"^make (\w+)", block, re.MULTILINE)}
