@@ -12,10 +12,11 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
+import onnx
 from environment import environment
 
 from convt_onnx import OptimizeOptions, OptimizeResult, VerifyOptions, optimize
@@ -36,6 +37,19 @@ class Line:
     worst_output: float | None
     worst_node: float | None
     seconds: float
+    before: dict[str, int]
+    after: dict[str, int]
+
+
+# What stands around a ConvTranspose and may go into it.
+AROUND = ("Slice", "Pad", "BatchNormalization", "Mul", "Add")
+
+
+def counts(path: Path) -> dict[str, int]:
+    """Nodes of the main graph: all, ConvTranspose, and each kind of AROUND."""
+    nodes = onnx.load(path, load_external_data=False).graph.node
+    kinds = collections.Counter(n.op_type for n in nodes)
+    return {"all": len(nodes)} | {k: kinds[k] for k in ("ConvTranspose", *AROUND)}
 
 
 def inputs_beside(path: Path) -> Path | None:
@@ -55,8 +69,9 @@ def run(path: Path, name: str, target: str, folder: Path) -> Line:
     except ConvtError as error:
         seconds = time.perf_counter() - start
         outcome = f"exit {int(error.exit_code)}: {error.what}"
-        return Line(name, target, outcome, 0, "", "", None, None, seconds)
-    return describe(result, name, time.perf_counter() - start)
+        return Line(name, target, outcome, 0, "", "", None, None, seconds, {}, {})
+    line = describe(result, name, time.perf_counter() - start)
+    return replace(line, before=counts(path), after=counts(folder / "out.onnx"))
 
 
 def describe(result: OptimizeResult, name: str, seconds: float) -> Line:
@@ -75,6 +90,8 @@ def describe(result: OptimizeResult, name: str, seconds: float) -> Line:
         worst_output=max((c.excess for c in v.outputs), default=None) if v else None,
         worst_node=max((c.error / c.bound for c in v.nodes), default=None) if v else None,
         seconds=seconds,
+        before={},
+        after={},
     )
 
 
@@ -85,7 +102,9 @@ def text(line: Line) -> str:
         return "-" if value is None else f"{100 * value:.2g} %"
 
     cells = f"{line.model[:64]:64} {line.target:9} {line.outcome[:60]:12}"
-    return f"{cells} {line.forms:44} {share(line.worst_output):>8} {share(line.worst_node):>8}"
+    cells += f" {line.forms:44} {share(line.worst_output):>8} {share(line.worst_node):>8}"
+    changed = [k for k in line.before if line.before[k] != line.after[k]]
+    return cells + "  " + ", ".join(f"{k} {line.before[k]}->{line.after[k]}" for k in changed)
 
 
 @click.command()
@@ -93,7 +112,7 @@ def text(line: Line) -> str:
 @click.option("--target", "targets", multiple=True, default=tuple(TARGETS), show_default=True)
 @click.option("--json", "json_path", type=click.Path(path_type=Path))
 def main(folders: Sequence[Path], targets: Sequence[str], json_path: Path | None) -> None:
-    """Print the table and the totals. The last columns say how much of the tolerance was used."""
+    """Print the table and the totals. The columns with % say how much of the tolerance was used."""
     click.echo(environment())
     lines = []
     with tempfile.TemporaryDirectory() as temporary:

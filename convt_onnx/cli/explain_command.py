@@ -21,7 +21,7 @@ def command(id: str | None, as_json: bool, verbose: int) -> None:
     """Tell more about reason ID; without one, list them all."""
     from convt_onnx.reasons import REASONS, get_reason
 
-    reasons = list(REASONS.values()) if id is None else [get_reason(id)]
+    reasons = [REASONS[i] for i in sorted(REASONS)] if id is None else [get_reason(id)]
     if as_json:
         from convt_onnx.cli.output import print_json
         from convt_onnx.report.as_json import document

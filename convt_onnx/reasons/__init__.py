@@ -27,7 +27,7 @@ def get_reason(id: str) -> Reason:
     if reason is None:
         raise UsageError(
             f"no reason {id!r}",
-            where=f"known: {', '.join(REASONS)}",
+            where="`convt-onnx explain` lists them all",
             help=did_you_mean(id.upper(), REASONS),
         )
     return reason
