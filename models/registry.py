@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TypeVar
 
 from convt_onnx.errors import UsageError
 from convt_onnx.models.sizes import SIZES, Size
+from convt_onnx.suggest import did_you_mean
 
 _Row = TypeVar("_Row")
 
@@ -58,10 +58,11 @@ def get(name: str) -> ModelInfo:
 def _find(name: str, table: Mapping[str, _Row], kind: str) -> _Row:
     if name in table:
         return table[name]
-    close = get_close_matches(name, table, n=1)
-    guess = f"did you mean {close[0]!r}? " if close else ""
-    known = ", ".join(sorted(table))
-    raise UsageError(f"no {kind} is named {name!r}", help=f"{guess}known: {known}")
+    raise UsageError(
+        f"no {kind} is named {name!r}",
+        where=f"known: {', '.join(sorted(table))}",
+        help=did_you_mean(name, sorted(table)),
+    )
 
 
 _SUMMARIES: Mapping[str, str] = {

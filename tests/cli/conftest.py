@@ -27,7 +27,7 @@ class Done:
     def json(self):
         return json.loads(self.out)
 
-    def failed(self, code: int, *words: str) -> Done:
+    def check_failed(self, code: int, *words: str) -> Done:
         """Assert an error: its exit code, its words, a help line, and nothing on stdout."""
         assert self.code == code, self.err
         assert self.out == ""

@@ -93,7 +93,7 @@ def test_without_a_command_the_help_is_shown(convt, command):
     ],
 )  # fmt: skip
 def test_wrong_calls(convt, arguments, words):
-    convt(*arguments).failed(2, *words)
+    convt(*arguments).check_failed(2, *words)
 
 
 @pytest.mark.parametrize("flags", [["-vv"], ["-v", "-v"], ["--verbose", "-v"], ["-vvv"]])

@@ -89,7 +89,7 @@ def test_dry_run(convt, source, tmp_path):
 def test_refusing_to_overwrite(convt, source):
     out = source.with_name("other.onnx")
     out.write_bytes(b"mine")
-    convt("optimize", source, "-o", out).failed(2, f"{out} exists", "--force")
+    convt("optimize", source, "-o", out).check_failed(2, f"{out} exists", "--force")
     assert out.read_bytes() == b"mine"
     assert convt("optimize", source, "-o", out, "--force").code == 0
     assert onnx.load(out).graph.node
@@ -132,7 +132,7 @@ def test_a_form_for_a_node_whose_name_holds_equals_signs(convt, tmp_path):
     ],
 )  # fmt: skip
 def test_names_that_do_not_exist(convt, source, tmp_path, arguments, words):
-    convt("optimize", source, *arguments).failed(2, *words)
+    convt("optimize", source, *arguments).check_failed(2, *words)
     assert names(tmp_path) == ["model.onnx"]
 
 
@@ -141,7 +141,7 @@ def test_names_that_do_not_exist(convt, source, tmp_path, arguments, words):
     ["x", "x:", ":1,3,7", "x:1,3,0", "x:1,3,-7", "x:1,,3", "x:1,3,a", "x:1.5,3,7", "x:1,3,7,"],
 )
 def test_shapes_that_cannot_be_read(convt, source, text):
-    convt("optimize", source, "--input-shapes", text).failed(
+    convt("optimize", source, "--input-shapes", text).check_failed(
         2, f"cannot read the shape {text!r}", "--input-shapes", "positive sizes"
     )
 
@@ -155,7 +155,7 @@ def test_shapes_that_cannot_be_read(convt, source, text):
     ],
 )
 def test_shapes_that_do_not_fit(convt, source, tmp_path, text, words):
-    convt("optimize", source, "--input-shapes", text).failed(2, *words)
+    convt("optimize", source, "--input-shapes", text).check_failed(2, *words)
     assert names(tmp_path) == ["model.onnx"]
 
 
@@ -168,18 +168,18 @@ def test_inputs_from_a_file(convt, source, tmp_path):
     np.savez(tmp_path / "in.npz", in_x=array(1, 3, 4))
     assert "file inputs [x:1,3,4]" in convt("optimize", source, "--inputs", tmp_path / "in.npz").err
     np.savez(tmp_path / "bad.npz", z=array(1, 3, 4))
-    convt("optimize", source, "--force", "--inputs", tmp_path / "bad.npz").failed(
+    convt("optimize", source, "--force", "--inputs", tmp_path / "bad.npz").check_failed(
         2, "no array for input 'x'"
     )
     np.savez(tmp_path / "pickled.npz", x=np.array([None, {}], dtype=object))
-    convt("optimize", source, "--force", "--inputs", tmp_path / "pickled.npz").failed(
+    convt("optimize", source, "--force", "--inputs", tmp_path / "pickled.npz").check_failed(
         2, "cannot read inputs"
     )
 
 
 def test_without_onnxruntime(convt, source, tmp_path, no_onnxruntime):
     done = convt("optimize", source, "--target", "portable")
-    done.failed(3, "onnxruntime is not installed", "convt-onnx[cpu]", "--no-verify")
+    done.check_failed(3, "onnxruntime is not installed", "convt-onnx[cpu]", "--no-verify")
     assert names(tmp_path) == ["model.onnx"]
     assert convt("optimize", source, "--target", "portable", "--no-verify").code == 0
 
@@ -196,7 +196,7 @@ def test_files_that_cannot_be_read(convt, source, tmp_path, command, content):
         bad.write_bytes(source.read_bytes()[:-20])
     elif content is not None:
         bad.write_bytes(content)
-    convt(command, bad).failed(2, "bad.onnx")
+    convt(command, bad).check_failed(2, "bad.onnx")
     done = convt(command, bad, "--json")
     assert (done.code, done.json["kind"], done.json["exit_code"]) == (2, "error", 2)
     assert not (tmp_path / "bad.convt.onnx").exists()
@@ -204,7 +204,7 @@ def test_files_that_cannot_be_read(convt, source, tmp_path, command, content):
 
 @pytest.mark.parametrize("path", [".", "..", "/"])
 def test_folders(convt, path):
-    convt("optimize", path).failed(2, "it is a folder")
+    convt("optimize", path).check_failed(2, "it is a folder")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_whatever_is_raised(convt, source, monkeypatch, error, code, words):
 
 def test_a_small_difference_fails_where_none_is_allowed(convt, source, tmp_path):
     done = convt("optimize", source, "--target", "portable", "--atol", "0", "--rtol", "0")
-    done.failed(1, "verification failed: output 'y' differs", "nothing was written")
+    done.check_failed(1, "verification failed: output 'y' differs", "nothing was written")
     assert names(tmp_path) == ["model.onnx"]
 
 

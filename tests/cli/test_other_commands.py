@@ -25,7 +25,7 @@ def test_inspect_one_target(convt, source):
     out = convt("inspect", source, "--target", "portable").out
     assert "portable" in out
     assert "ort-cpu" not in out
-    convt("inspect", source, "--target", "cpu").failed(2, "no target 'cpu'", "ort-cpu")
+    convt("inspect", source, "--target", "cpu").check_failed(2, "no target 'cpu'", "ort-cpu")
 
 
 def test_inspect_as_json(convt, source):
@@ -88,15 +88,17 @@ def test_verify_models_with_other_outputs(convt, tmp_path):
     text = "g (float[2] x) => (float[2] y) { y = Exp (x) }"
     first = write(model(text), tmp_path, "a.onnx")
     second = write(model(text.replace("y", "z")), tmp_path, "b.onnx")
-    convt("verify", first, second).failed(1, "different outputs", "y against z")
+    convt("verify", first, second).check_failed(1, "different outputs", "y against z")
 
 
 def test_verify_a_missing_file(convt, source):
-    convt("verify", source, source.with_name("no.onnx")).failed(2, "no.onnx")
+    convt("verify", source, source.with_name("no.onnx")).check_failed(2, "no.onnx")
 
 
 def test_verify_without_onnxruntime(convt, source, no_onnxruntime):
-    convt("verify", source, source).failed(3, "onnxruntime is not installed", "convt-onnx[cpu]")
+    convt("verify", source, source).check_failed(
+        3, "onnxruntime is not installed", "convt-onnx[cpu]"
+    )
     done = convt("verify", source, source, "--json")
     assert (done.code, done.json["exit_code"]) == (3, 3)
 
@@ -120,7 +122,7 @@ def test_explain_all(convt):
 
 
 def test_explain_an_unknown_id(convt):
-    convt("explain", "CT1044").failed(2, "no reason 'CT1044'", "did you mean 'CT104'")
+    convt("explain", "CT1044").check_failed(2, "no reason 'CT1044'", "did you mean 'CT104'")
     assert convt("explain", "xyz", "--json").json["kind"] == "error"
 
 
@@ -137,14 +139,14 @@ def test_models_list(convt):
 def test_models_export_refuses_to_overwrite(convt, tmp_path):
     out = tmp_path / "unet.onnx"
     out.write_bytes(b"mine")
-    convt("models", "export", "unet", "-o", out).failed(2, f"{out} exists", "--force")
+    convt("models", "export", "unet", "-o", out).check_failed(2, f"{out} exists", "--force")
     assert out.read_bytes() == b"mine"
 
 
 def test_models_export_without_torch(convt, tmp_path, monkeypatch):
     for module in ("torch", "onnxscript"):
         monkeypatch.setitem(__import__("sys").modules, module, None)
-    convt("models", "export", "unet", "-o", tmp_path / "u.onnx").failed(
+    convt("models", "export", "unet", "-o", tmp_path / "u.onnx").check_failed(
         3, "is not installed", "pip install"
     )
     assert not list(tmp_path.iterdir())

@@ -42,7 +42,7 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def refused() -> Callable[..., ModelError]:
+def check_refused() -> Callable[..., ModelError]:
     """Load a file that must be refused, and return the error."""
 
     def refuse(path: Path, *words: str) -> ModelError:

@@ -68,8 +68,8 @@ def entry(path, key, value):
         ("location", "a" * 300, "cannot read"),
     ],
 )
-def test_refused_entries(external_model, refused, key, value, words):
-    refused(entry(external_model, key, value), words, "initializer 'w'")
+def test_refused_entries(external_model, check_refused, key, value, words):
+    check_refused(entry(external_model, key, value), words, "initializer 'w'")
 
 
 def test_default_offset_and_length(external_model):
@@ -84,23 +84,23 @@ def test_unknown_entries_are_ignored_quietly(external_model):
         assert load(entry(external_model, "colour", "red")).external_bytes == 40_088
 
 
-def test_missing_file_says_what_to_do(external_model, refused):
+def test_missing_file_says_what_to_do(external_model, check_refused):
     external_model.with_name("w.bin").unlink()
-    refused(external_model, "w.bin", "beside the model")
+    check_refused(external_model, "w.bin", "beside the model")
 
 
-def test_lfs_pointer(external_model, refused):
+def test_lfs_pointer(external_model, check_refused):
     external_model.with_name("w.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
-    refused(external_model, "LFS pointer", "git lfs pull")
+    check_refused(external_model, "LFS pointer", "git lfs pull")
 
 
 @pytest.mark.parametrize("name", ["w.bin", "sub/m.bin", "sub"])
-def test_links_to_outside(external_model, refused, name, tmp_path_factory):
+def test_links_to_outside(external_model, check_refused, name, tmp_path_factory):
     inside = external_model.parent / name
     outside = tmp_path_factory.mktemp("outside") / "moved"
     inside.rename(outside)
     inside.symlink_to(outside)
-    refused(external_model, "outside the model's folder", "cp -L")
+    check_refused(external_model, "outside the model's folder", "cp -L")
 
 
 def test_links_within_the_folder(external_model):
@@ -110,38 +110,38 @@ def test_links_within_the_folder(external_model):
     assert load(external_model).model.graph.initializers["w"].const_value.numpy().sum() == 153
 
 
-def test_link_loop(external_model, refused):
+def test_link_loop(external_model, check_refused):
     inside = external_model.with_name("w.bin")
     inside.unlink()
     inside.symlink_to("w.bin")
-    refused(external_model, "w.bin")
+    check_refused(external_model, "w.bin")
 
 
-def test_hard_links(external_model, refused):
+def test_hard_links(external_model, check_refused):
     os.link(external_model.with_name("w.bin"), external_model.with_name("again.bin"))
-    refused(external_model, "hard links", "plain copy")
+    check_refused(external_model, "hard links", "plain copy")
 
 
-def test_huge_dimensions(proto, write, refused, external):
+def test_huge_dimensions(proto, write, check_refused, external):
     write(b"1234", "w.bin")
     proto.graph.initializer.append(external("h", [2**40], location="w.bin"))
-    refused(write(proto), "4 bytes where")
+    check_refused(write(proto), "4 bytes where")
     proto.graph.initializer[-1].dims.extend([2**40])
-    refused(write(proto), "more elements")
+    check_refused(write(proto), "more elements")
     del proto.graph.initializer[-1].dims[:]
     proto.graph.initializer[-1].dims.append(-4)
-    refused(write(proto), "negative")
+    check_refused(write(proto), "negative")
 
 
-def test_external_strings(proto, write, refused, external):
+def test_external_strings(proto, write, check_refused, external):
     write(b"1234", "w.bin")
     proto.graph.initializer.append(external("s", [1], location="w.bin"))
     proto.graph.initializer[-1].data_type = TensorProto.STRING
-    refused(write(proto), "strings")
+    check_refused(write(proto), "strings")
 
 
 @pytest.mark.parametrize("place", ["constant", "subgraph", "function"])
-def test_external_tensors_everywhere(proto, write, refused, external, place):
+def test_external_tensors_everywhere(proto, write, check_refused, external, place):
     bad = external("k", [1], location="none.bin")
     constant = helper.make_node("Constant", [], ["k"], value=bad)
     if place == "constant":
@@ -151,4 +151,4 @@ def test_external_tensors_everywhere(proto, write, refused, external, place):
         proto.graph.node.append(helper.make_node("If", ["x"], ["k"], then_branch=inner))
     else:
         proto.functions.add(name="f", output=["k"], node=[constant])
-    refused(write(proto), "none.bin")
+    check_refused(write(proto), "none.bin")

@@ -20,36 +20,36 @@ def test_reads_a_model(proto, write):
     assert [node.op_type for node in loaded.model.graph] == ["ConvTranspose", "Relu"]
 
 
-def test_missing_file(tmp_path, refused):
-    refused(tmp_path / "no.onnx", "no such file")
+def test_missing_file(tmp_path, check_refused):
+    check_refused(tmp_path / "no.onnx", "no such file")
 
 
-def test_folder(tmp_path, refused):
-    refused(tmp_path, "folder")
+def test_folder(tmp_path, check_refused):
+    check_refused(tmp_path, "folder")
 
 
-def test_name_with_a_null_byte(refused):
-    refused(Path("a\0b.onnx"), "cannot read")
+def test_name_with_a_null_byte(check_refused):
+    check_refused(Path("a\0b.onnx"), "cannot read")
 
 
-def test_fifo_is_not_waited_for(tmp_path, refused):
+def test_fifo_is_not_waited_for(tmp_path, check_refused):
     os.mkfifo(tmp_path / "pipe.onnx")
-    refused(tmp_path / "pipe.onnx", "regular file")
+    check_refused(tmp_path / "pipe.onnx", "regular file")
 
 
-def test_unreadable_file(proto, write, refused):
+def test_unreadable_file(proto, write, check_refused):
     path = write(proto)
     path.chmod(0)
     if os.access(path, os.R_OK):
         pytest.skip("this user may read every file")
-    refused(path, "Permission denied")
+    check_refused(path, "Permission denied")
 
 
-def test_too_large_a_file_is_not_read(tmp_path, refused):
+def test_too_large_a_file_is_not_read(tmp_path, check_refused):
     path = tmp_path / "sparse.onnx"
     with path.open("wb") as file:
         file.truncate(2**31)
-    refused(path, "2 GiB", "external data")
+    check_refused(path, "2 GiB", "external data")
 
 
 @pytest.mark.parametrize(
@@ -67,39 +67,39 @@ def test_too_large_a_file_is_not_read(tmp_path, refused):
         (b"\xff\xfe\xfd" * 50, ["not a usable ONNX model"]),
     ],
 )
-def test_other_content(content, words, write, refused):
-    refused(write(content), *words)
+def test_other_content(content, words, write, check_refused):
+    check_refused(write(content), *words)
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [("m.json", "format='json'"), ("m.onnxtxt", "format='onnxtxt'"), ("m.pbtxt", "'textproto'")],
 )
-def test_text_formats_say_how_to_convert(name, words, write, refused):
-    refused(write(b'{"irVersion": "9"}', name), "text file", words)
+def test_text_formats_say_how_to_convert(name, words, write, check_refused):
+    check_refused(write(b'{"irVersion": "9"}', name), "text file", words)
 
 
-def test_truncated_file(proto, write, refused):
+def test_truncated_file(proto, write, check_refused):
     content = proto.SerializeToString()
-    refused(write(content[: len(content) // 2]), "cut short")
+    check_refused(write(content[: len(content) // 2]), "cut short")
 
 
-def test_tensor_proto(write, refused):
+def test_tensor_proto(write, check_refused):
     tensor = onnx.numpy_helper.from_array(np.ones((2, 3), np.float32))
-    refused(write(tensor.SerializeToString()), "not a usable ONNX model")
+    check_refused(write(tensor.SerializeToString()), "not a usable ONNX model")
 
 
-def test_saved_model_like_proto(write, refused):
+def test_saved_model_like_proto(write, check_refused):
     # TensorFlow's SavedModel: a version in field 1 and graphs in field 2.
-    refused(write(b"\x08\x01\x12\x05\x0a\x03abc"), "no graph")
+    check_refused(write(b"\x08\x01\x12\x05\x0a\x03abc"), "no graph")
 
 
 @pytest.mark.parametrize(
     ("field", "words"), [("graph", "graph"), ("ir_version", "IR"), ("opset_import", "operator set")]
 )
-def test_missing_parts(proto, write, refused, field, words):
+def test_missing_parts(proto, write, check_refused, field, words):
     proto.ClearField(field)
-    refused(write(proto), words)
+    check_refused(write(proto), words)
 
 
 def message(number: int, payload: bytes) -> bytes:
@@ -122,8 +122,8 @@ def nested_model(depth: int) -> bytes:
     return bytes([0x08, 9]) + message(7, graph) + opset
 
 
-def test_nested_too_deep(write, refused):
-    refused(write(nested_model(40)), "nested deeper")
+def test_nested_too_deep(write, check_refused):
+    check_refused(write(nested_model(40)), "nested deeper")
 
 
 def test_nested_as_deep_as_protobuf_reads(write, tmp_path):

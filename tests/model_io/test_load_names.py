@@ -46,9 +46,9 @@ def branches(then: str, other: str = "el () => (float[1] e) { e = Relu(x) }") ->
         ),
     ],
 )
-def test_refused_names(text, words, write, refused):
+def test_refused_names(text, words, write, check_refused):
     path = write(text)
-    refused(path, words)
+    check_refused(path, words)
     with pytest.raises(Exception, match=r"ONNXRuntimeError|."):
         session(path)
 
@@ -96,20 +96,20 @@ def test_unsorted_nodes_are_sorted_by_what_their_subgraphs_read(write):
     assert [node.op_type for node in load(path).model.graph] == ["Neg", "If"]
 
 
-def test_duplicate_initializers(proto, write, refused):
+def test_duplicate_initializers(proto, write, check_refused):
     proto.graph.initializer.add().CopyFrom(proto.graph.initializer[0])
-    refused(write(proto), "'w' is defined more than once", "initializers")
+    check_refused(write(proto), "'w' is defined more than once", "initializers")
 
 
 @pytest.mark.parametrize("kind", ["input", "initializer"])
-def test_nameless_entries(proto, write, refused, kind):
+def test_nameless_entries(proto, write, check_refused, kind):
     getattr(proto.graph, kind)[0].name = ""
-    refused(write(proto), "no name")
+    check_refused(write(proto), "no name")
 
 
-def test_names_that_are_not_text(proto, write, refused):
+def test_names_that_are_not_text(proto, write, check_refused):
     content = proto.SerializeToString().replace(b"\x12\x01a", b"\x12\x01\xff")
-    refused(write(content), "not UTF-8")
+    check_refused(write(content), "not UTF-8")
 
 
 FUNCTION = '<domain: "f", opset_import: ["" : 17, "f" : 1]> {name} (a) => (b) {{ {body} }}'
@@ -135,8 +135,8 @@ def with_functions(*functions: tuple[str, str]):
         ([("one", "b = Relu(a) b = Neg(a)")], "more than once"),
     ],
 )
-def test_refused_functions(functions, words, write, refused):
-    refused(write(with_functions(*functions)), words)
+def test_refused_functions(functions, words, write, check_refused):
+    check_refused(write(with_functions(*functions)), words)
 
 
 def test_functions_may_call_each_other(write):
@@ -151,48 +151,48 @@ def test_overloads_are_distinct(write):
     assert len(load(write(model)).model.functions) == 2
 
 
-def test_sparse_initializer(proto, write, refused):
+def test_sparse_initializer(proto, write, check_refused):
     proto.graph.sparse_initializer.add().values.name = "s"
-    refused(write(proto), "sparse_initializer")
+    check_refused(write(proto), "sparse_initializer")
 
 
-def test_training_info(proto, write, refused):
+def test_training_info(proto, write, check_refused):
     proto.training_info.add()
-    refused(write(proto), "training_info")
+    check_refused(write(proto), "training_info")
 
 
-def test_sparse_constant(proto, write, refused):
+def test_sparse_constant(proto, write, check_refused):
     node = proto.graph.node.add(op_type="Constant", output=["s"])
     attribute = node.attribute.add(name="sparse_value")
     attribute.type = attribute.SPARSE_TENSOR
-    refused(write(proto), "sparse tensor", "sparse_value")
+    check_refused(write(proto), "sparse tensor", "sparse_value")
 
 
-def test_map_type(proto, write, refused):
+def test_map_type(proto, write, check_refused):
     value = proto.graph.output[0]
     value.type.map_type.key_type = 1
-    refused(write(proto), "map_type")
+    check_refused(write(proto), "map_type")
 
 
-def test_sequence_of_nothing(proto, write, refused):
+def test_sequence_of_nothing(proto, write, check_refused):
     proto.graph.value_info.add(name="a").type.sequence_type.SetInParent()
-    refused(write(proto), "sequence_type")
+    check_refused(write(proto), "sequence_type")
 
 
-def test_attributes(proto, write, refused):
+def test_attributes(proto, write, check_refused):
     node = proto.graph.node[0]
     node.attribute.add().CopyFrom(node.attribute[0])
-    refused(write(proto), "'strides' twice")
+    check_refused(write(proto), "'strides' twice")
     node.attribute.pop()
     node.attribute[0].ClearField("type")
-    refused(write(proto), "no known type")
+    check_refused(write(proto), "no known type")
 
 
-def test_node_without_operator(proto, write, refused):
+def test_node_without_operator(proto, write, check_refused):
     proto.graph.node[1].op_type = ""
-    refused(write(proto), "no operator type")
+    check_refused(write(proto), "no operator type")
 
 
-def test_two_versions_of_one_operator_set(proto, write, refused):
+def test_two_versions_of_one_operator_set(proto, write, check_refused):
     proto.opset_import.append(helper.make_opsetid("ai.onnx", 13))
-    refused(write(proto), "two versions")
+    check_refused(write(proto), "two versions")

@@ -40,27 +40,29 @@ def with_tensor(proto, added: TensorProto):
 
 
 @pytest.mark.parametrize("dtype", RAW_TYPES)
-def test_raw_data(proto, write, refused, dtype):
+def test_raw_data(proto, write, check_refused, dtype):
     size = -(-5 * dtype.bitwidth // 8)
     good = with_tensor(proto, tensor(dtype, [5], raw_data=b"\1" * size))
     assert load(write(good)).model.graph.initializers["t"].const_value.shape == [5]
     good.graph.initializer[-1].raw_data += b"\1"
-    refused(write(good), f"{size + 1} bytes", str(size), "initializer 't'")
+    check_refused(write(good), f"{size + 1} bytes", str(size), "initializer 't'")
 
 
 @pytest.mark.parametrize(("field", "dtype", "count", "entry"), TYPED)
-def test_typed_fields(proto, write, refused, field, dtype, count, entry):
+def test_typed_fields(proto, write, check_refused, field, dtype, count, entry):
     good = with_tensor(proto, tensor(dtype, [3], **{field: [entry] * count}))
     read = load(write(good)).model.graph.initializers["t"].const_value
     assert read.numpy().shape == (3,)
     getattr(good.graph.initializer[-1], field).append(entry)
-    refused(write(good), f"{count + 1} entries", str(count))
+    check_refused(write(good), f"{count + 1} entries", str(count))
 
 
 @pytest.mark.parametrize("field", ["int32_data", "int64_data", "double_data", "string_data"])
-def test_wrong_field(proto, write, refused, field):
+def test_wrong_field(proto, write, check_refused, field):
     entry = b"a" if field == "string_data" else 1
-    refused(write(with_tensor(proto, tensor(TensorProto.FLOAT, [1], **{field: [entry]}))), field)
+    check_refused(
+        write(with_tensor(proto, tensor(TensorProto.FLOAT, [1], **{field: [entry]}))), field
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,8 +82,8 @@ def test_wrong_field(proto, write, refused, field):
         (tensor(TensorProto.FLOAT, [2], raw_data=b""), "0 bytes"),
     ],
 )
-def test_refused_tensors(proto, write, refused, added, words):
-    refused(write(with_tensor(proto, added)), words)
+def test_refused_tensors(proto, write, check_refused, added, words):
+    check_refused(write(with_tensor(proto, added)), words)
 
 
 @pytest.mark.parametrize("fields", [{}, {"raw_data": b""}])
@@ -91,7 +93,7 @@ def test_empty_tensors(proto, write, fields):
 
 
 @pytest.mark.parametrize("place", ["constant", "subgraph", "function", "default"])
-def test_tensors_everywhere(proto, write, refused, place):
+def test_tensors_everywhere(proto, write, check_refused, place):
     bad = tensor(TensorProto.FLOAT, [2], raw_data=b"1234")
     constant = helper.make_node("Constant", [], ["k"], value=bad)
     if place == "constant":
@@ -103,7 +105,7 @@ def test_tensors_everywhere(proto, write, refused, place):
         proto.functions.add(name="f", output=["k"], node=[constant])
     else:
         proto.functions.add(name="f", attribute_proto=[helper.make_attribute("a", bad)])
-    refused(write(proto), "4 bytes")
+    check_refused(write(proto), "4 bytes")
 
 
 def test_values_survive(proto, write):

@@ -202,7 +202,7 @@ def test_external_tensors_everywhere(proto, write, external, out):
     assert loaded.model.graph[3].attributes["value"].value.location == "w.bin"
 
 
-def refused(loaded, out, words, *, force=False):
+def check_refused(loaded, out, words, *, force=False):
     before = files(loaded.path.parent)
     for write_out in (check_destination, lambda *a, **k: save(a[0], a[0].model, a[1], **k)):
         with pytest.raises(UsageError) as caught:
@@ -216,37 +216,37 @@ def test_existing_files_are_kept(external_model, out):
     loaded = load(external_model)
     for name in ("new.onnx", "new.onnx.data"):
         out.with_name(name).write_bytes(b"old")
-        refused(loaded, out, "--force")
+        check_refused(loaded, out, "--force")
         saved = save(loaded, loaded.model, out, force=True)
         assert saved.external_bytes > 3
         for file in out.parent.iterdir():
             file.unlink()
     out.symlink_to("nowhere")
-    refused(loaded, out, "--force")
+    check_refused(loaded, out, "--force")
 
 
 @pytest.mark.parametrize("force", [False, True])
 def test_the_input_is_never_written_over(external_model, out, force):
     loaded = load(external_model)
-    refused(loaded, external_model, "part of the input", force=force)
-    refused(loaded, external_model.with_name("w.bin"), "part of the input", force=force)
+    check_refused(loaded, external_model, "part of the input", force=force)
+    check_refused(loaded, external_model.with_name("w.bin"), "part of the input", force=force)
     out.symlink_to(external_model)
-    refused(loaded, out, "part of the input", force=force)
+    check_refused(loaded, out, "part of the input", force=force)
     out.unlink()
     os.link(external_model, out)
-    refused(loaded, out, "part of the input", force=force)
+    check_refused(loaded, out, "part of the input", force=force)
     out.unlink()
     out.with_name("new.onnx.data").symlink_to(external_model.with_name("w.bin"))
-    refused(loaded, out, "part of the input", force=force)
+    check_refused(loaded, out, "part of the input", force=force)
 
 
 def test_folders(external_model, out):
     loaded = load(external_model)
-    refused(loaded, out.parent / "no" / "new.onnx", "does not exist")
-    refused(loaded, out.parent, "is a folder", force=True)
-    refused(loaded, external_model / "new.onnx", "does not exist")
+    check_refused(loaded, out.parent / "no" / "new.onnx", "does not exist")
+    check_refused(loaded, out.parent, "is a folder", force=True)
+    check_refused(loaded, external_model / "new.onnx", "does not exist")
     out.with_name("new.onnx.data").mkdir()
-    refused(loaded, out, "is a folder", force=True)
+    check_refused(loaded, out, "is a folder", force=True)
 
 
 FAILURES = [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
