@@ -1,0 +1,1 @@
+"""Choosing by measurement: what was timed, and where."""
