@@ -119,25 +119,28 @@ def optimize(
     if not options.dry_run:
         model_io.check_destination(loaded, out, force=options.force)
     context, modified, nodes = _run_passes(loaded, target, options, progress)
-    verification = None
-    if modified:
-        progress("checking")
-        proto = _checked(loaded)
-        if options.verify:
-            progress("verifying")
-            verification = _verified(loaded, proto, options.checks, nodes)
+    verification = _prove(loaded, nodes, options, progress) if modified else None
     saved = None
     if not options.dry_run:
         progress("writing")
-        saved = (
-            model_io.save(loaded, loaded.model, out, force=options.force)
-            if modified
-            else model_io.copy_unchanged(loaded, out, force=options.force)
-        )
+        saved = _written(loaded, out, modified=modified, force=options.force)
+    seconds = time.perf_counter() - start
+    return _result(loaded, context, verification, saved, modified=modified, seconds=seconds)
+
+
+def _result(
+    loaded: model_io.LoadedModel,
+    context: Context,
+    verification: Verification | None,
+    saved: model_io.SavedModel | None,
+    *,
+    modified: bool,
+    seconds: float,
+) -> OptimizeResult:
     return OptimizeResult(
-        source=source,
+        source=loaded.path,
         output=None if saved is None else saved.path,
-        target=target.name,
+        target=context.target.name,
         decisions=tuple(context.decisions),
         changes={name: tuple(lines) for name, lines in context.changes.items()},
         misses=tuple(context.misses),
@@ -146,7 +149,7 @@ def optimize(
         verification=verification,
         input_bytes=loaded.proto_bytes + loaded.external_bytes,
         output_bytes=None if saved is None else saved.bytes + saved.external_bytes,
-        seconds=time.perf_counter() - start,
+        seconds=seconds,
     )
 
 
@@ -182,6 +185,30 @@ def _run_passes(
         return context, False, []
     modified = pipeline.run(passes, loaded, context, progress, options.dump)
     return context, modified, context.nodes
+
+
+def _prove(
+    loaded: model_io.LoadedModel,
+    nodes: list[ConvTransposeNode],
+    options: OptimizeOptions,
+    progress: Progress,
+) -> Verification | None:
+    """Check the rewritten model, and compare it with the original where that is asked for."""
+    progress("checking")
+    proto = _checked(loaded)
+    if not options.verify:
+        return None
+    progress("verifying")
+    return _verified(loaded, proto, options.checks, nodes)
+
+
+def _written(
+    loaded: model_io.LoadedModel, out: Path, *, modified: bool, force: bool
+) -> model_io.SavedModel:
+    """The rewritten model, or a copy of the source byte for byte."""
+    if modified:
+        return model_io.save(loaded, loaded.model, out, force=force)
+    return model_io.copy_unchanged(loaded, out, force=force)
 
 
 def _checked(loaded: model_io.LoadedModel) -> onnx.ModelProto:

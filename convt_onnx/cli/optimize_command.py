@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,10 +12,13 @@ from convt_onnx.cli.options import (
     input_options,
     json_option,
     parse_forms,
-    parse_shapes,
     target_names,
     verbose_option,
 )
+
+if TYPE_CHECKING:
+    from convt_onnx.optimization import OptimizeOptions
+    from convt_onnx.verify import VerifyOptions
 
 EPILOG = """\b
 Examples:
@@ -65,11 +69,7 @@ def command(
     forms: tuple[str, ...],
     skip: tuple[str, ...],
     verify: bool,
-    inputs: Path | None,
-    input_shapes: tuple[str, ...],
-    seed: int,
-    atol: float | None,
-    rtol: float | None,
+    checks: VerifyOptions,
     force: bool,
     dry_run: bool,
     dequantize: bool,
@@ -83,28 +83,42 @@ def command(
 
     Prints the path of the written model. Nothing is written where a check fails.
     """
-    from convt_onnx.cli import output as out
-    from convt_onnx.optimization import OptimizeOptions, optimize
-    from convt_onnx.report.as_json import document
-    from convt_onnx.report.tables import optimize_table
-    from convt_onnx.verify import VerifyOptions
+    from convt_onnx.optimization import OptimizeOptions
 
     options = OptimizeOptions(
         target=target,
         forms=parse_forms(forms),
         skip=frozenset(skip),
         verify=verify,
-        checks=VerifyOptions(inputs, parse_shapes(input_shapes), seed, atol, rtol),
+        checks=checks,
         force=force,
         dry_run=dry_run,
         dequantize=dequantize,
         passes=tuple(p.strip() for p in passes.split(",") if p.strip()),
         dump=dump_dir,
     )
+    _run(model, output, options, as_json=as_json, quiet=quiet, verbose=verbose > 0)
+
+
+def _run(
+    model: Path,
+    output: Path | None,
+    options: OptimizeOptions,
+    *,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Optimise; the table goes to stderr, the path or the document to stdout."""
+    from convt_onnx.cli import output as out
+    from convt_onnx.optimization import optimize
+    from convt_onnx.report.as_json import document
+    from convt_onnx.report.tables import optimize_table
+
     console = out.console(quiet=quiet)
     with out.progress(console) as step:
         result = optimize(model, output, options, progress=step)
-    optimize_table(console, result, verbose=verbose > 0)
+    optimize_table(console, result, verbose=verbose)
     if as_json:
         out.print_json(document("optimize", result=result))
     elif result.output is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -27,7 +28,8 @@ def target_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def input_options(function: F) -> F:
-    """Inputs and tolerances of a comparison."""
+    """Inputs and tolerances of a comparison, passed on as `checks`, a VerifyOptions."""
+    command = _with_checks(function)
     for option in reversed(
         (
             click.option(
@@ -47,8 +49,27 @@ def input_options(function: F) -> F:
             click.option("--rtol", type=float, help="Relative tolerance.  [default: 1e-4]"),
         )
     ):
-        function = option(function)
-    return function
+        command = option(command)
+    return command
+
+
+def _with_checks(function: F) -> F:
+    @functools.wraps(function)
+    def gathering(
+        *,
+        inputs: Path | None,
+        input_shapes: tuple[str, ...],
+        seed: int,
+        atol: float | None,
+        rtol: float | None,
+        **others: Any,
+    ) -> Any:
+        from convt_onnx.verify import VerifyOptions
+
+        checks = VerifyOptions(inputs, parse_shapes(input_shapes), seed, atol, rtol)
+        return function(checks=checks, **others)
+
+    return cast("F", gathering)
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:

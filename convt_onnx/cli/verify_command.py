@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +11,11 @@ from convt_onnx.cli.options import (
     ModelPath,
     input_options,
     json_option,
-    parse_shapes,
     verbose_option,
 )
+
+if TYPE_CHECKING:
+    from convt_onnx.verify import VerifyOptions
 
 EPILOG = """\b
 Examples:
@@ -30,11 +33,7 @@ Examples:
 def command(
     original: Path,
     other: Path,
-    inputs: Path | None,
-    input_shapes: tuple[str, ...],
-    seed: int,
-    atol: float | None,
-    rtol: float | None,
+    checks: VerifyOptions,
     as_json: bool,
     verbose: int,
 ) -> int:
@@ -46,14 +45,12 @@ def command(
     from convt_onnx.errors import ExitCode
     from convt_onnx.report.as_json import document
     from convt_onnx.report.tables import verification_table
-    from convt_onnx.verify import VerifyOptions
     from convt_onnx.verify.files import verify_files
 
-    options = VerifyOptions(inputs, parse_shapes(input_shapes), seed, atol, rtol)
     console = out.console()
     with out.progress(console) as step:
         step("running both models")
-        result = verify_files(original, other, options)
+        result = verify_files(original, other, checks)
     verification_table(console, result)
     if as_json:
         out.print_json(document("verify", original=original, other=other, result=result))

@@ -132,14 +132,19 @@ def read_node(
         raise GeometryError(error.what, where=where, help=error.help) from error
 
 
+def _operands(node: ir.Node) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+    """Input, weight, and bias where there is one."""
+    given = node.inputs
+    x, w, b = (given[i] if i < len(given) else None for i in range(3))
+    if x is None or w is None:
+        raise GeometryError("ConvTranspose needs an input and a weight")
+    return x, w, b
+
+
 def _read(
     node: ir.Node, path: str, ir_version: int, shapes: Shapes
 ) -> ConvTransposeNode | UnreadNode:
-    inputs = list(node.inputs)
-    if len(inputs) < 2 or inputs[0] is None or inputs[1] is None:
-        raise GeometryError("ConvTranspose needs an input and a weight")
-    x, w = inputs[0], inputs[1]
-    b = inputs[2] if len(inputs) > 2 else None
+    x, w, b = _operands(node)
     refs = [a.name for a in node.attributes.values() if a.is_ref()]
     if refs:
         return UnreadNode(node, path, Refusal("CT106", ", ".join(refs)))
@@ -147,21 +152,9 @@ def _read(
     if weight is None:
         return UnreadNode(node, path, Refusal("CT102", f"weight {w.name!r}"))
     bias = None if b is None else read_operand(b, ir_version, shapes)
-    attributes = read_attributes(node)
     dims = _dims(x, shapes)
-    ndim = len(weight.shape) - 2
-    known = dims if dims is not None else (None,) * (ndim + 2)
-    channels = known[1] if len(known) > 1 else None
-    bias_shape = None if bias is None else bias.shape
-    late = None
-    try:
-        spec = resolve(
-            attributes, weight.shape, known[2:], in_channels=channels, bias_shape=bias_shape
-        )
-    except UnknownSizeError:
-        spec, late = resolve_late(
-            attributes, weight.shape, in_channels=channels, bias_shape=bias_shape
-        )
+    known = (None,) * len(weight.shape) if dims is None else dims
+    spec, late = _geometry(node, weight, bias, known)
     if b is not None and bias is None:
         return UnreadNode(node, path, Refusal("CT107", f"bias {b.name!r}"))
     if None not in known[2:]:
@@ -183,6 +176,22 @@ def _read(
         x_grid=input_grid(x, ir_version),
         y_grid=output_grid(node, dtype, ir_version),
     )
+
+
+def _geometry(
+    node: ir.Node, weight: Operand, bias: Operand | None, known: Sequence[int | None]
+) -> tuple[ConvTransposeSpec, LateCrop | None]:
+    """Its geometry; `known` is the input's shape with its open sizes as None."""
+    attributes = read_attributes(node)
+    channels = known[1] if len(known) > 1 else None
+    bias_shape = None if bias is None else bias.shape
+    try:
+        spec = resolve(
+            attributes, weight.shape, known[2:], in_channels=channels, bias_shape=bias_shape
+        )
+    except UnknownSizeError:
+        return resolve_late(attributes, weight.shape, in_channels=channels, bias_shape=bias_shape)
+    return spec, None
 
 
 def _dims(x: ir.Value, shapes: Shapes) -> tuple[int | None, ...] | None:
