@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from convt_onnx.costs import cost_sizes, node_costs
 from convt_onnx.decision import Candidate, Decision
 from convt_onnx.errors import UsageError
 from convt_onnx.forms import FORMS, Form, Setting
@@ -18,7 +19,6 @@ from convt_onnx.targets import Target
 NATIVE = frozenset({"keep", "undilate"})
 # Slice takes computed bounds from here on.
 LATE_CROP_OPSET = 10
-ASSUMED_SIZE = {1: 200, 2: 40, 3: 16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +68,11 @@ def decide(
         dtype=None if node.dtype is None else node.dtype.name,
         candidates=candidates,
         assumed_sizes=sizes if assumed else None,
+        costs=node_costs(node),
         x=node.x_name,
         weight=node.weight.value.name or "",
         output=node.output_name,
     )
-
-
-def cost_sizes(node: ConvTransposeNode) -> tuple[tuple[int, ...], bool]:
-    """Spatial sizes to cost with, and whether any was assumed."""
-    default = ASSUMED_SIZE.get(node.spec.ndim, 8)
-    sizes = [default if n is None else n for n in node.sizes]
-    for i, axis in enumerate(node.spec.axes()):
-        if node.sizes[i] is None:
-            sizes[i] = max(sizes[i], 2 + max(0, -axis.offset) // axis.stride)
-    return tuple(sizes), None in node.sizes
 
 
 def _candidate(

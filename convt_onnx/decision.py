@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from convt_onnx.costs import Costs
 from convt_onnx.forms import Work
 from convt_onnx.graph.epilogue import Epilogue
 from convt_onnx.reasons import Refusal
@@ -32,6 +33,7 @@ class Decision:
         dtype: Element type as ONNX names it.
         candidates: Every form with its cost or the reason why it is out.
         assumed_sizes: Sizes that the costs were computed for, where the model leaves them open.
+        costs: FLOPs and bytes of one call at the model's sizes, or at assumed ones.
         x, output: Names of the node's input and output values.
         epilogue: Activation and residual behind the node, or why none was recognised.
     """
@@ -44,6 +46,7 @@ class Decision:
     dtype: str | None = None
     candidates: tuple[Candidate, ...] = ()
     assumed_sizes: tuple[int, ...] | None = None
+    costs: Costs | None = None
     x: str = ""
     weight: str = ""
     output: str = ""

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
 
 from convt_onnx import model_io, pipeline
-from convt_onnx.decide import Choice, cost_sizes, decide
+from convt_onnx.costs import Costs, node_costs
+from convt_onnx.decide import Choice, decide
 from convt_onnx.decision import Decision
-from convt_onnx.forms import FORMS, Setting
+from convt_onnx.forms import Setting
 from convt_onnx.graph.epilogue import read_epilogue
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
 from convt_onnx.graph.operands import ConstantOperand, Dim, QuantisedOperand
 from convt_onnx.passes.base import Context, Miss
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.targets import TARGETS, Target, get_target
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """For one call at `sizes`. FLOPs are two a multiply-add; bytes count x, weight and y once.
-
-    `flops_exact` leaves out cropped rows, `flops_native` is what a GEMM with col2im does.
-    """
-
-    batch: int
-    sizes: tuple[int, ...]
-    assumed: bool
-    flops_exact: int
-    flops_native: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +98,7 @@ def _report(
         input_shape=None if input_shape is None else tuple(input_shape),
         output_shape=None if output_shape is None else tuple(output_shape),
         weight=_weight_kind(read),
-        costs=_costs(read),
+        costs=node_costs(read),
         decisions=decisions,
         misses=misses,
     )
@@ -125,23 +110,3 @@ def _weight_kind(read: ConvTransposeNode) -> str:
     if isinstance(read.weight, QuantisedOperand):
         return "quantised"
     return "overridable" if read.weight.overridable else "run time"
-
-
-def _costs(read: ConvTransposeNode) -> Costs:
-    sizes, assumed = cost_sizes(read)
-    batch = 1 if read.batch is None else read.batch
-    spec = read.spec
-    item = 4 if read.dtype is None else read.dtype.itemsize
-    elements = (
-        batch * spec.in_channels * prod(sizes)
-        + prod(spec.weight_shape)
-        + batch * spec.out_channels * prod(spec.output_sizes(sizes))
-    )
-    return Costs(
-        batch=batch,
-        sizes=sizes,
-        assumed=assumed or read.batch is None,
-        flops_exact=2 * spec.macs_exact(batch, sizes),
-        flops_native=2 * FORMS["keep"].work(spec, batch, sizes).macs,
-        bytes=int(item * elements),
-    )

@@ -15,6 +15,7 @@ from convt_onnx.decide import Choice
 from convt_onnx.decision import Decision
 from convt_onnx.errors import VerificationError
 from convt_onnx.graph.check import require_well_formed
+from convt_onnx.graph.counting import op_counts
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
@@ -67,6 +68,7 @@ class OptimizeResult:
         modified: False where the output is a copy of the source, byte for byte.
         verification: None where it was not asked for or nothing was modified.
         input_bytes, output_bytes: Model and external data.
+        ops_before, ops_after: How many nodes of each operator, in all graphs and functions.
         seconds: Wall time of the whole run.
     """
 
@@ -81,6 +83,8 @@ class OptimizeResult:
     verification: Verification | None
     input_bytes: int
     output_bytes: int | None
+    ops_before: Mapping[str, int]
+    ops_after: Mapping[str, int]
     seconds: float
 
 
@@ -118,6 +122,7 @@ def optimize(
     loaded = model_io.load(source)
     if not options.dry_run:
         model_io.check_destination(loaded, out, force=options.force)
+    ops_before = op_counts(loaded.model)
     context, modified, nodes = _run_passes(loaded, target, options, progress)
     verification = _prove(loaded, nodes, options, progress) if modified else None
     saved = None
@@ -125,7 +130,9 @@ def optimize(
         progress("writing")
         saved = _written(loaded, out, modified=modified, force=options.force)
     seconds = time.perf_counter() - start
-    return _result(loaded, context, verification, saved, modified=modified, seconds=seconds)
+    return _result(
+        loaded, context, verification, saved, ops_before, modified=modified, seconds=seconds
+    )
 
 
 def _result(
@@ -133,6 +140,7 @@ def _result(
     context: Context,
     verification: Verification | None,
     saved: model_io.SavedModel | None,
+    ops_before: Mapping[str, int],
     *,
     modified: bool,
     seconds: float,
@@ -149,6 +157,8 @@ def _result(
         verification=verification,
         input_bytes=loaded.proto_bytes + loaded.external_bytes,
         output_bytes=None if saved is None else saved.bytes + saved.external_bytes,
+        ops_before=ops_before,
+        ops_after=op_counts(loaded.model),
         seconds=seconds,
     )
 

@@ -1,0 +1,23 @@
+"""How many nodes of each operator a model has."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import onnx_ir as ir
+
+
+def op_counts(model: ir.Model) -> dict[str, int]:
+    """Nodes by operator in all graphs and functions, most frequent first.
+
+    Operators of other domains than ONNX's own are named `domain:type`.
+    """
+    counts = Counter(op_name(n) for n in model.graph.all_nodes())
+    for function in model.functions.values():
+        counts.update(op_name(n) for n in function.all_nodes())
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def op_name(node: ir.Node) -> str:
+    """The operator, with its domain where that is not ONNX's own."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}:{node.op_type}"
