@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import onnx_ir as ir
+
 from convt_onnx.costs import cost_sizes, node_costs
 from convt_onnx.decision import Candidate, Decision
 from convt_onnx.errors import UsageError
@@ -82,14 +84,16 @@ def _candidate(
     setting: Setting,
     sizes: tuple[int, ...],
 ) -> Candidate:
-    refusal = _target_refusal(form, node, target) or form.check(node, setting)
+    refusal = _target_refusal(form, node, target, setting.opset) or form.check(node, setting)
     if refusal is not None:
         return Candidate(form.name, None, refusal)
     batch = 1 if node.batch is None else node.batch
     return Candidate(form.name, form.work(node.spec, batch, sizes), None)
 
 
-def _target_refusal(form: Form, node: ConvTransposeNode, target: Target) -> Refusal | None:
+def _target_refusal(
+    form: Form, node: ConvTransposeNode, target: Target, opset: int
+) -> Refusal | None:
     native = form.name in NATIVE
     if native and node.late is not None:
         return Refusal("CT105", f"output_shape = {list(node.late.output)}")
@@ -103,9 +107,23 @@ def _target_refusal(form: Form, node: ConvTransposeNode, target: Target) -> Refu
         ]
         if beyond:
             return Refusal("CT310", f"output_padding {beyond[0][0]}, stride {beyond[0][1]}")
-    dtypes = target.conv_transpose_dtypes if native else target.conv_dtypes
-    known = node.dtype is None or node.dtype in dtypes or node.dtype in target.cast_island
-    return None if known else Refusal("CT311", f"{form.name} in {node.dtype}")
+    if target.takes(node.dtype, opset, native=native) or node.dtype in target.cast_island:
+        return None
+    return Refusal("CT311", f"{form.name} in {node.dtype}")
+
+
+def needs_cast_island(form: str, node: ConvTransposeNode, target: Target, opset: int) -> bool:
+    """Whether the form is computed in float32 between two Casts."""
+    if node.dtype not in target.cast_island:
+        return False
+    return not target.takes(node.dtype, opset, native=form in NATIVE)
+
+
+def setting_for(opset: int, target: Target, dtype: ir.DataType | None) -> Setting:
+    """What the forms of one node may use."""
+    # In an island it sees float32.
+    lacks = dtype in target.depth_to_space_lacks and target.takes(dtype, opset, native=False)
+    return Setting(opset, target.depth_to_space and not lacks, target.shape_ops)
 
 
 def _choose(
@@ -124,7 +142,7 @@ def _choose(
             return forced, Refusal("CT205", forced)
         if node.path in choice.forms:
             raise _does_not_apply(node.path, forced, refusal)
-    if node.late is not None and (target.conv_transpose or setting.opset < LATE_CROP_OPSET):
+    if node.late is not None and (_runs_late(node, target) or setting.opset < LATE_CROP_OPSET):
         return None, Refusal("CT105", f"output_shape = {list(node.late.output)}")
     usable = {c.form: c.work for c in candidates if c.work is not None}
     if not usable:
@@ -138,6 +156,13 @@ def _choose(
     if preferred in usable:
         return preferred, Refusal("CT204")
     return "keep", Refusal("CT201")
+
+
+def _runs_late(node: ConvTransposeNode, target: Target) -> bool:
+    """Whether the target runs a node whose crop depends on open sizes as it is."""
+    auto_pad = node.node.attributes.get("auto_pad")
+    same = auto_pad is not None and auto_pad.as_string().startswith("SAME")
+    return target.conv_transpose and (target.same_auto_pad or not same)
 
 
 def _late_refusal(form: str, node: ConvTransposeNode, setting: Setting) -> Refusal | None:

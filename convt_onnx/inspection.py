@@ -8,13 +8,13 @@ from pathlib import Path
 
 from convt_onnx import model_io, pipeline
 from convt_onnx.costs import Costs, node_costs
-from convt_onnx.decide import Choice, decide
+from convt_onnx.decide import Choice, decide, setting_for
 from convt_onnx.decision import Decision
-from convt_onnx.forms import Setting
 from convt_onnx.graph.epilogue import read_epilogue
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
 from convt_onnx.graph.operands import ConstantOperand, Dim, QuantisedOperand
 from convt_onnx.passes.base import Context, Miss
+from convt_onnx.placement import OffDevice, off_device
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.targets import TARGETS, Target, get_target
 
@@ -36,7 +36,10 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A model: size in bytes, nodes in all graphs, and a report for each ConvTranspose."""
+    """A model: size in bytes, nodes in all graphs, and a report for each ConvTranspose.
+
+    `off_device` names each ConvTranspose that a target's device leaves to another, as the file is.
+    """
 
     path: Path
     ir_version: int
@@ -44,6 +47,7 @@ class Inspection:
     node_count: int
     bytes: int
     nodes: tuple[NodeReport, ...]
+    off_device: tuple[OffDevice, ...] = ()
 
 
 def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
@@ -59,6 +63,7 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
     model = loaded.model
     node_count = sum(1 for _ in model.graph.all_nodes())
     reports: list[NodeReport] = []
+    away = tuple(o for target in chosen for o in off_device(model, target))
     if loaded.has_conv_transpose:
         context = Context(chosen[0], {}, Choice())
         pipeline.run((*pipeline.PREPARATIONS, *pipeline.FOLDS), loaded, context)
@@ -70,6 +75,7 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
         node_count=node_count,
         bytes=loaded.proto_bytes + loaded.external_bytes,
         nodes=tuple(reports),
+        off_device=away,
     )
 
 
@@ -79,9 +85,9 @@ def _report(
     shapes = found.visible(context.shapes)
     misses = tuple(m for m in context.misses if m.node == found.path)
     read = read_node(found.node, found.path, ir_version, shapes)
+    dtype = None if isinstance(read, UnreadNode) else read.dtype
     decisions = tuple(
-        decide(read, t, Setting(found.opset, t.depth_to_space, t.shape_ops), Choice())
-        for t in targets
+        decide(read, t, setting_for(found.opset, t, dtype), Choice()) for t in targets
     )
     x = found.node.inputs[0]
     if isinstance(read, ConvTransposeNode):

@@ -19,6 +19,8 @@ from convt_onnx.graph.counting import op_counts
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
+from convt_onnx.placement import off_device
+from convt_onnx.reasons import REASONS
 from convt_onnx.targets import Target, get_target
 from convt_onnx.verify import Source, Verification, VerifyOptions, verify
 
@@ -171,6 +173,10 @@ def _notes(
     if remaining and not context.target.conv_transpose:
         names = ", ".join(remaining)
         notes.append(f"{context.target.name} has no ConvTranspose, but these remain: {names}")
+    notes += [
+        f"{away.node} {REASONS[away.reason.id].title} ({away.reason.detail}) in the original"
+        for away in context.off_device
+    ]
     main = {n.path for n in context.nodes}
     inner = [d.path for d in context.decisions if d.form is not None and d.path not in main]
     if inner and verification is not None:
@@ -188,11 +194,12 @@ def _run_passes(
 ) -> tuple[Context, bool, list[ConvTransposeNode]]:
     choice = Choice(options.forms, options.skip)
     passes = pipeline.select(options.passes)
-    context = Context(target, {}, choice, dequantize=options.dequantize)
+    context = Context(target, {}, choice, dequantize=options.dequantize or target.float_weights)
     context.misses += [Miss(name, "read", why) for name, why in integer_variants(loaded.model)]
     if not loaded.has_conv_transpose:
         choice.check(set())
         return context, False, []
+    context.off_device = off_device(loaded.model, target)
     modified = pipeline.run(passes, loaded, context, progress, options.dump)
     return context, modified, context.nodes
 

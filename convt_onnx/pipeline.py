@@ -26,7 +26,7 @@ PREPARATIONS: tuple[type[Pass], ...] = (InlineFunctions, FoldWeights, CanonicalP
 # What a node takes in from around it; repeated, since one may uncover another.
 FOLDS: tuple[type[Pass], ...] = (FoldCrops, FoldPads, FoldNeighbours)
 # What makes a node what the target is to run.
-LOWERINGS: tuple[type[Pass], ...] = (UndoCrops, Lower)
+LOWERINGS: tuple[type[Pass], ...] = (Lower, UndoCrops)
 
 PASSES: tuple[type[Pass], ...] = (*PREPARATIONS, *FOLDS, *LOWERINGS)
 MAX_ROUNDS = 8

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
@@ -30,6 +31,11 @@ class Target:
         cast_island: Element types to compute in float32 between two Casts, since neither
             operator takes them.
         asymmetric_pads: Whether pads may differ begin to end.
+        conv_since: First opset whose Conv takes an element type of `conv_dtypes`, where not all do.
+        depth_to_space_lacks: Element types of `conv_dtypes` that DepthToSpace does not take.
+        device: Provider of ONNX Runtime that should run every node; "" where there is no other.
+        same_auto_pad: Whether that device runs auto_pad SAME_UPPER and SAME_LOWER.
+        float_weights: Whether quantised weights and biases are best folded into float ones.
     """
 
     name: str
@@ -42,6 +48,19 @@ class Target:
     shape_ops: bool
     cast_island: frozenset[ir.DataType]
     asymmetric_pads: bool = True
+    conv_since: Mapping[ir.DataType, int] = field(default_factory=dict)
+    depth_to_space_lacks: frozenset[ir.DataType] = frozenset()
+    device: str = ""
+    same_auto_pad: bool = True
+    float_weights: bool = False
+
+    def takes(self, dtype: ir.DataType | None, opset: int, *, native: bool) -> bool:
+        """Whether ConvTranspose (`native`) or Conv takes an element type as it is."""
+        if dtype is None:
+            return True
+        if native:
+            return dtype in self.conv_transpose_dtypes
+        return dtype in self.conv_dtypes and opset >= self.conv_since.get(dtype, 1)
 
 
 TARGETS: dict[str, Target] = {
@@ -58,6 +77,23 @@ TARGETS: dict[str, Target] = {
             shape_ops=True,
             cast_island=frozenset({ir.DataType.BFLOAT16}),
             asymmetric_pads=True,
+        ),
+        Target(
+            name="ort-cuda",
+            summary="ONNX Runtime's CUDA provider",
+            conv_transpose=True,
+            conv_transpose_dtypes=FLOATS - {ir.DataType.BFLOAT16},
+            conv_dtypes=FLOATS,
+            output_padding_below_stride=True,
+            depth_to_space=True,
+            shape_ops=True,
+            cast_island=frozenset({ir.DataType.BFLOAT16}),
+            asymmetric_pads=False,
+            conv_since={ir.DataType.BFLOAT16: 22},
+            depth_to_space_lacks=frozenset({ir.DataType.BFLOAT16}),
+            device="CUDAExecutionProvider",
+            same_auto_pad=False,
+            float_weights=True,
         ),
         Target(
             name="portable",

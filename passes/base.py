@@ -11,6 +11,7 @@ from convt_onnx.decide import Choice
 from convt_onnx.decision import Decision
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import Shapes
+from convt_onnx.placement import OffDevice
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 
@@ -33,6 +34,7 @@ class Context:
         shapes: Inferred shapes by value name.
         choice: What the user asked for.
         dequantize: Whether quantised weights become float ones.
+        off_device: The nodes that the target's device would not run as they were.
         decisions: One for each ConvTranspose, filled by the pass that lowers them.
         nodes: The nodes of the main graph as they were before that, for verification.
         changes: What each pass did, by pass name.
@@ -47,6 +49,7 @@ class Context:
     changes: dict[str, list[str]] = field(default_factory=dict)
     misses: list[Miss] = field(default_factory=list)
     dequantize: bool = False
+    off_device: tuple[OffDevice, ...] = ()
 
     @property
     def change_count(self) -> int:

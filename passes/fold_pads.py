@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from convt_onnx.decide import NATIVE
-from convt_onnx.forms import FORMS, Setting
+from convt_onnx.decide import NATIVE, setting_for
+from convt_onnx.forms import FORMS
 from convt_onnx.forms.native import expressible, write_attributes
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.evaluate import Evaluator
@@ -123,7 +123,7 @@ class FoldPads(Pass):
             beyond = target.output_padding_below_stride and any(op >= s for op, s in padding)
             return refusal if beyond or expressible(spec) is not None else None
         wanted = replace(read, spec=spec)
-        setting = Setting(found.opset, target.depth_to_space, target.shape_ops)
+        setting = setting_for(found.opset, target, read.dtype)
         others = (form for name, form in FORMS.items() if name not in NATIVE)
         return None if any(f.check(wanted, setting) is None for f in others) else refusal
 

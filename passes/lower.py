@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from convt_onnx.decide import decide
+from convt_onnx.decide import decide, needs_cast_island, setting_for
 from convt_onnx.forms import FORMS, Setting
 from convt_onnx.graph.cast_island import with_cast_island
 from convt_onnx.graph.cleanup import remove_unused
@@ -40,8 +40,9 @@ class Lower(Pass):
         self.context.choice.check({f.path for f in found})
         plans: list[tuple[FoundNode, str, Setting]] = []
         for f in found:
-            shapes, setting = f.visible(self.context.shapes), self._setting(f)
+            shapes = f.visible(self.context.shapes)
             read = read_node(f.node, f.path, model.ir_version, shapes)
+            setting = self._setting(f, read)
             decision = decide(read, self.context.target, setting, self.context.choice)
             if isinstance(read, ConvTransposeNode):
                 epilogue = read_epilogue(read, model.ir_version, f.opset, shapes)
@@ -49,7 +50,7 @@ class Lower(Pass):
             self.context.decisions.append(decision)
             if isinstance(read, ConvTransposeNode) and f.node.graph is model.graph:
                 self.context.nodes.append(read)
-            kept = decision.form == "keep" and not self._is_island(read)
+            kept = decision.form == "keep" and not self._is_island(read, "keep", f.opset)
             if decision.form is not None and not kept:
                 plans.append((f, decision.form, setting))
         names = NamePool(model)
@@ -71,17 +72,17 @@ class Lower(Pass):
             yield f"{f.path}: {form}"
         remove_unused(cache.values())
 
-    def _is_island(self, read: ConvTransposeNode | UnreadNode) -> bool:
+    def _is_island(self, read: ConvTransposeNode | UnreadNode, form: str, opset: int) -> bool:
         if isinstance(read, UnreadNode):
             return False
-        return read.dtype in self.context.target.cast_island
+        return needs_cast_island(form, read, self.context.target, opset)
 
-    def _setting(self, found: FoundNode) -> Setting:
-        target = self.context.target
-        return Setting(found.opset, target.depth_to_space, target.shape_ops)
+    def _setting(self, found: FoundNode, read: ConvTransposeNode | UnreadNode) -> Setting:
+        dtype = None if isinstance(read, UnreadNode) else read.dtype
+        return setting_for(found.opset, self.context.target, dtype)
 
     def _rewrite(self, em: Emitter, node: ConvTransposeNode, form: str, setting: Setting) -> None:
-        island = self._is_island(node)
+        island = self._is_island(node, form, setting.opset)
         old = [v for v in node.node.inputs if v is not None]
         inner = with_cast_island(em, node) if island else node
         result = FORMS[form].emit(em, inner, setting)

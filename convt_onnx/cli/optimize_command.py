@@ -38,7 +38,7 @@ Examples:
     default="ort-cpu",
     show_default=True,
     shell_complete=target_names,
-    help="Where the model is to run: ort-cpu, portable.",
+    help="Where the model is to run: ort-cpu, ort-cuda, portable.",
 )
 @click.option(
     "--form", "forms", multiple=True, metavar="NODE=FORM", help="Force a form; NODE may be `all`."

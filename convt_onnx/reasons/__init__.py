@@ -1,18 +1,29 @@
 """Stable reason ids: why a node became what it is, why a form or a pass does not apply.
 
-Ids are never reused. CT1xx: nodes left alone, CT2xx: decisions, CT3xx: forms, CT4xx: passes.
+Ids are never reused. CT1xx: nodes left alone, CT2xx: decisions, CT3xx: forms, CT4xx: passes,
+CT57x: providers.
 """
 
 from __future__ import annotations
 
 from convt_onnx.errors import UsageError
-from convt_onnx.reasons import crops, decisions, epilogue, forms, neighbours, nodes, pads, quantised
+from convt_onnx.reasons import (
+    crops,
+    decisions,
+    epilogue,
+    forms,
+    neighbours,
+    nodes,
+    pads,
+    placement,
+    quantised,
+)
 from convt_onnx.reasons.base import Reason, Refusal
 from convt_onnx.suggest import did_you_mean
 
 __all__ = ["REASONS", "Reason", "Refusal", "get_reason"]
 
-FAMILIES = (nodes, decisions, forms, crops, pads, neighbours, epilogue, quantised)
+FAMILIES = (nodes, decisions, forms, crops, pads, neighbours, epilogue, quantised, placement)
 
 REASONS: dict[str, Reason] = {reason.id: reason for family in FAMILIES for reason in family.REASONS}
 

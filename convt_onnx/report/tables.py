@@ -66,11 +66,13 @@ def _closing_line(result: OptimizeResult) -> str:
 
 def _print_misses(console: Console, misses: Sequence[Miss]) -> None:
     for m in misses:
-        title = REASONS[m.reason.id].title
-        detail = f" ({m.reason.detail})" if m.reason.detail else ""
-        console.print(
-            escape(f"{m.node}: {m.pass_name} does not apply: {m.reason.id} {title}{detail}")
-        )
+        console.print(escape(f"{m.node}: {m.pass_name} does not apply: {refusal_text(m.reason)}"))
+
+
+def refusal_text(refusal: Refusal) -> str:
+    """Id, title and the detail of the case."""
+    detail = f" ({refusal.detail})" if refusal.detail else ""
+    return f"{refusal.id} {REASONS[refusal.id].title}{detail}"
 
 
 def _print_changes(console: Console, result: OptimizeResult) -> None:
@@ -91,6 +93,9 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
         return
     for n in result.nodes:
         _print_node(console, n)
+        for away in result.off_device:
+            if away.node == n.path:
+                console.print(escape(f"  {away.target:9} as it is: {refusal_text(away.reason)}"))
         if verbose:
             for d in n.decisions:
                 _print_candidates(console, d)

@@ -119,7 +119,7 @@ def test_a_form_for_a_node_whose_name_holds_equals_signs(convt, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--target", "portabel"], ["no target 'portabel'", "did you mean 'portable'?"]),
+        (["--target", "portabel"], ["no target 'portabel'", "did you mean 'portable'"]),
         (["--form", "up=phazes"], ["no form 'phazes'", "up=phazes", "'phases'"]),
         (["--form", "upp=phases"], ["no ConvTranspose node 'upp'", "'up'"]),
         (["--form", "phases"], ["cannot read 'phases'", "--form", "NODE="]),

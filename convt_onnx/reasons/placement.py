@@ -1,0 +1,33 @@
+"""CT570 to CT579: nodes that a runtime's device leaves to the CPU."""
+
+from __future__ import annotations
+
+from convt_onnx.reasons.base import Reason
+
+REASONS = (
+    Reason(
+        "CT570",
+        "leaves the GPU: asymmetric pads",
+        "ONNX Runtime's CUDA provider takes pads that are equal at both ends alone; others go to "
+        "the CPU provider, with a copy of the input and one of the output over the bus in every "
+        "run. The target ort-cuda writes output_padding, or a Slice behind symmetric pads.",
+    ),
+    Reason(
+        "CT571",
+        "leaves the GPU: auto_pad",
+        "ONNX Runtime's CUDA provider leaves every auto_pad SAME_UPPER and SAME_LOWER to the CPU "
+        "provider, also where the pads would be equal. The target ort-cuda writes pads.",
+    ),
+    Reason(
+        "CT572",
+        "leaves the GPU: element type",
+        "ONNX Runtime's CUDA provider has no ConvTranspose of this type and neither has the CPU "
+        "provider, so the session is not even created. The target ort-cuda takes a convolution of "
+        "that type where the opset has one, or computes in float32 between two Casts.",
+    ),
+    Reason(
+        "CT573",
+        "ran on another provider",
+        "The session's profile says that this node did not run on the device's provider.",
+    ),
+)

@@ -1,0 +1,97 @@
+"""The target ort-cuda: what leaves the GPU as it is, and what it becomes."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+
+from convt_onnx.inspection import inspect
+from convt_onnx.targets import get_target
+
+from .graph.building import array, model, write
+
+
+def transposed(attributes, x="float[2,3,7,5]", kernel=(3, 4), opset=17, dtype="float32"):
+    text = f"g ({x} x) => ({x.split('[')[0]}[] y) {{ y = ConvTranspose <{attributes}> (x, w, b) }}"
+    w, b = array(3, 4, *kernel).astype(dtype), array(4).astype(dtype)
+    return model(text, opset=opset, w=w, b=b)
+
+
+def away(proto, tmp_path, target="ort-cuda"):
+    result = inspect(write(proto, tmp_path), [target])
+    return [(o.reason.id, o.reason.detail) for o in result.off_device]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ("pads=[0,0,1,1]", ("CT570", "pads = [0, 0, 1, 1]")),
+        ('strides=[2,2], auto_pad="SAME_UPPER"', ("CT571", "auto_pad = SAME_UPPER")),
+        ('strides=[2,2], auto_pad="SAME_LOWER"', ("CT571", "auto_pad = SAME_LOWER")),
+    ],
+)
+def test_names_what_leaves_the_gpu_and_keeps_it_there(optimized, tmp_path, attributes, reason):
+    proto = transposed(attributes)
+    assert away(proto, tmp_path) == [reason]
+    assert away(proto, tmp_path, "ort-cpu") == []
+    done = optimized(proto, "ort-cuda")
+    assert away(done.after, tmp_path) == []
+    assert any(f"({reason[1]}) in the original" in note for note in done.result.notes)
+    assert set(done.ops) <= {"ConvTranspose", "Slice"}
+    done.check()
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "pads=[1,1,1,1]",
+        'strides=[2,2], auto_pad="VALID"',
+        "strides=[2,3], output_padding=[1,2]",
+        "strides=[2,2], output_shape=[14,10]",
+        "dilations=[2,1], strides=[1,2]",
+    ],
+)
+def test_leaves_alone_what_stays_on_the_gpu(optimized, tmp_path, attributes):
+    proto = transposed(attributes)
+    assert away(proto, tmp_path) == []
+    done = optimized(proto, "ort-cuda")
+    assert away(done.after, tmp_path) == []
+    done.check()
+
+
+def test_a_crop_goes_behind_the_form_that_takes_no_such_pads_alone(optimized):
+    proto = transposed("strides=[2,2], pads=[0,0,1,1]", x="float[N,3,H,W]")
+    assert optimized(proto, "ort-cuda").ops == ["ConvTranspose", "Slice"]
+    phases = optimized(proto, "ort-cuda", forms={"all": "phases"})
+    assert phases.ops.count("Slice") == 1
+    assert "ConvTranspose" not in phases.ops
+
+
+@pytest.mark.parametrize(("opset", "own_type"), [(17, False), (22, True)])
+def test_bfloat16_convolutions_need_opset_22(optimized, tmp_path, opset, own_type):
+    text = "strides=[2,2], pads=[1,1,1,1]"
+    proto = transposed(text, x="bfloat16[2,3,7,5]", opset=opset, dtype="bfloat16")
+    assert away(proto, tmp_path)[0][0] == "CT572"
+    kept = optimized(proto, "ort-cuda", forms={"all": "keep"})
+    assert kept.ops == ["Cast", "ConvTranspose", "Cast"]
+    phases = optimized(proto, "ort-cuda", forms={"all": "phases"})
+    assert ("Cast" in phases.ops) != own_type
+    # CUDA's DepthToSpace does not take the type.
+    assert ("DepthToSpace" in phases.ops) != own_type
+    assert phases.result.verification.arithmetic == "float32 twin"
+
+
+def test_same_auto_pad_with_an_open_output_shape_leaves_the_operator(optimized):
+    proto = transposed(
+        'strides=[2,2], auto_pad="SAME_UPPER", output_shape=[14,9]', x="float[2,3,H,W]"
+    )
+    done = optimized(proto, "ort-cuda")
+    assert "ConvTranspose" not in done.ops
+
+
+def test_the_table_says_what_conv_takes_by_opset():
+    target = get_target("ort-cuda")
+    assert target.takes(ir.DataType.BFLOAT16, 22, native=False)
+    assert not target.takes(ir.DataType.BFLOAT16, 21, native=False)
+    assert not target.takes(ir.DataType.BFLOAT16, 22, native=True)
+    assert target.takes(None, 1, native=True)
