@@ -233,8 +233,11 @@ def gemm_kernel(
 
     # Rows of the stored tile: q and, interleaved, the phase of the width. Columns: phase, C_out.
     if INTERLEAVE > 1:
-        acc = acc.reshape(BLOCK_M, BLOCK_N // INTERLEAVE, INTERLEAVE).permute(1, 0, 2)
-        acc = acc.reshape(BLOCK_N // INTERLEAVE, BLOCK_M * INTERLEAVE)
+        acc = acc.reshape(BLOCK_M, BLOCK_N // INTERLEAVE, INTERLEAVE)
+        if CHANNEL_LAST:
+            acc = acc.permute(0, 2, 1).reshape(BLOCK_M * INTERLEAVE, BLOCK_N // INTERLEAVE)
+        else:
+            acc = acc.permute(1, 0, 2).reshape(BLOCK_N // INTERLEAVE, BLOCK_M * INTERLEAVE)
     elif not CHANNEL_LAST:
         acc = tl.trans(acc)
     f = tl.arange(0, BLOCK_M * INTERLEAVE)

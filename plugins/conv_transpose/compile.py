@@ -1,192 +1,190 @@
-"""Ahead-of-time PTX without a GPU: for engines that must run without Python or Triton.
+"""Ahead-of-time PTX without a GPU: for hosts that launch it through the CUDA driver.
 
-The geometry and all spatial sizes are compiled in; the batch stays free. TensorRT passes pointers
-and nothing else, so the kernel must have one entry, ask for no scratch memory (Triton declares two
-pointers for it, which are cut off here), no cluster, and at most 48 KiB of shared memory.
+Sizes that the model leaves open are int32 arguments, the others are compiled in. A host passes
+pointers and int32 numbers and nothing else, so the kernel has one entry, no scratch memory, no
+cluster, and at most 48 KiB of shared memory.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from convt_onnx.errors import UsageError
-from convt_onnx.plugins.conv_transpose import heuristics, launch
-from convt_onnx.plugins.conv_transpose.activations import NONE, Activation
-from convt_onnx.plugins.conv_transpose.problem import Device, Problem
-from convt_onnx.plugins.conv_transpose.schedule import Schedule, program_count
+from convt_onnx.plugins.conv_transpose import ahead, launch
+from convt_onnx.plugins.conv_transpose.formula import SIZES, Formula
+from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
+from convt_onnx.plugins.conv_transpose.ptx import (
+    PTX_VERSIONS,
+    require_capability,
+    require_plain,
+    without_scratch,
+)
+from convt_onnx.plugins.conv_transpose.quantities import grid, output_sizes, quantities
+from convt_onnx.plugins.conv_transpose.schedule import Schedule, format_schedule, largest_divisor
 
-SHARED_LIMIT = 49152
-# PTX versions that the drivers of each generation's first toolkit read.
-PTX_VERSIONS = {75: 80, 80: 80, 86: 80, 89: 80, 90: 80, 100: 87, 103: 88, 120: 87}
 POINTERS = {"float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32"}
+OPERANDS = ("x", "w", "bias", "slope", "residual", "y")
+# Accesses are at most 16 bytes wide.
+ALIGNMENT = 16
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One parameter of a kernel: a pointer to an operand, or an int32 with its formula."""
+
+    name: str
+    value: Formula | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One compiled kernel.
+    """One compiled kernel and how to launch it.
 
-    `parameters` names what to pass, in order: pointers, the int32 `rows` (batch times
-    `rows_per_image`), then y. The weight is packed by `packing_of(problem, schedule)` for a GEMM
-    schedule and passed as it is for a direct one.
+    Attributes:
+        name: The entry.
+        ptx: Its text.
+        arguments: In order. Pointers are x, w, bias, slope, residual, y, aligned to 16 bytes. The
+            weight is packed by `packing_of(problem, schedule)` for a GEMM schedule, and
+            [C_in, C_out/group, *kernel] for a direct one.
+        grid: Blocks along x; there is one along y and z.
+        output: Depth, height and width of y.
+        threads: Of a block, along x.
+        shared_bytes: Dynamic shared memory of a block.
+        schedule: What was compiled.
+        capability: Compute capability, as 80 for 8.0.
     """
 
     name: str
     ptx: str
-    parameters: tuple[str, ...]
-    schedule: Schedule
+    arguments: tuple[Argument, ...]
+    grid: Formula
+    output: tuple[Formula, Formula, Formula]
     threads: int
     shared_bytes: int
-    rows_per_image: int
-    programs_per_tile: int
+    schedule: Schedule
+    capability: int
 
-    def grid(self, batch: int) -> int:
-        """Programs to launch, along x."""
-        return -(-batch * self.rows_per_image // self.schedule.block_m) * self.programs_per_tile
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the arguments, in order."""
+        return tuple(a.name for a in self.arguments)
+
+    def numbers(self, sizes: Mapping[str, T]) -> tuple[T | int, ...]:
+        """The int32 arguments, in order, for sizes by the names of `formula.SIZES`."""
+        return tuple(a.value.evaluate(sizes) for a in self.arguments if a.value is not None)
+
+    def description(self) -> dict[str, Any]:
+        """Everything but the PTX, for a host in another language; formulas as in `formula`."""
+        return {
+            "name": self.name,
+            "arguments": [
+                {"name": a.name, "value": None if a.value is None else a.value.text}
+                for a in self.arguments
+            ],
+            "grid": self.grid.text,
+            "output": [f.text for f in self.output],
+            "threads": self.threads,
+            "shared_bytes": self.shared_bytes,
+            "schedule": format_schedule(self.schedule),
+            "capability": self.capability,
+        }
 
 
-def aot_schedule(problem: Problem, capability: int) -> Schedule:
-    """The heuristic's schedule within 48 KiB of shared memory; deterministic."""
-    device = Device("ahead of time", capability, 132, SHARED_LIMIT)
-    schedule = heuristics.choose(problem, device)
-    while not heuristics.fits(problem, schedule, device) and schedule.block_m > 16:
-        schedule = replace(schedule, block_m=schedule.block_m // 2)
-    return schedule
+def sizes_of(shape: tuple[T, ...]) -> dict[str, T | int]:
+    """The sizes by name of x with that shape [N, C, *spatial]."""
+    spatial = shape[2:]
+    return dict(zip(SIZES, (shape[0], *(1,) * (3 - len(spatial)), *spatial), strict=True))
 
 
-def compile_ptx(
-    problem: Problem,
-    capability: int,
-    *,
-    bias: bool = True,
-    residual: bool = False,
-    activation: Activation = NONE,
-    schedule: Schedule | None = None,
-) -> Artifact:
-    """PTX of one problem for one compute capability (75 ... 120), strides as contiguous.
+def compile_ptx(kernel: KernelSpec, capability: int, schedule: Schedule | None = None) -> Artifact:
+    """PTX of one kernel for one compute capability (75 ... 120).
 
     Raises:
         UsageError: The capability is not known, or the kernel does not keep to the limits.
+        MissingPartError: Triton is not installed.
     """
-    if capability not in PTX_VERSIONS:
-        raise UsageError(
-            f"no PTX is made for compute capability {capability}",
-            help="choose one of " + ", ".join(map(str, PTX_VERSIONS)),
-        )
+    require_capability(capability)
+    if schedule is None:
+        schedule = ahead.schedules(kernel, ahead.base_schedule(kernel), capability)[0]
+    return _compiled(kernel, capability, schedule)
+
+
+@lru_cache(maxsize=256)
+def _compiled(kernel: KernelSpec, capability: int, schedule: Schedule) -> Artifact:
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    chosen = schedule or aot_schedule(problem, capability)
-    call = launch.Call(problem, chosen, activation)
-    signature, constants, attributes = _signature(call, bias, residual)
-    source = ASTSource(launch.kernel(chosen), signature, constants, attributes)
+    signature, constants, attributes, arguments = _signature(kernel, schedule)
+    source = ASTSource(launch.kernel(schedule), signature, constants, attributes)
     options = {
-        "num_warps": chosen.warps,
-        "num_stages": chosen.stages,
+        "num_warps": schedule.warps,
+        "num_stages": schedule.stages,
         "ptx_version": PTX_VERSIONS[capability],
         "enable_fp_fusion": True,
     }
     compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
-    parameters = tuple(n for n, kind in signature.items() if kind != "constexpr")
-    ptx = _without_scratch(compiled.asm["ptx"], len(parameters))
-    _check(compiled.metadata, ptx)
-    one = replace(problem, batch=1)
-    rows = launch.launch_sizes(replace(call, problem=one), (0,) * 5, (0,) * 5)[0]
-    assert rows is not None
+    ptx = without_scratch(compiled.asm["ptx"], len(arguments))
+    require_plain(compiled.metadata, ptx)
     return Artifact(
-        compiled.metadata.name,
-        ptx,
-        parameters,
-        chosen,
-        chosen.warps * 32,
-        compiled.metadata.shared,
-        rows,
-        program_count(one, chosen) // -(-rows // chosen.block_m),
+        name=compiled.metadata.name,
+        ptx=ptx,
+        arguments=arguments,
+        grid=grid(kernel, schedule),
+        output=output_sizes(kernel),
+        threads=schedule.warps * 32,
+        shared_bytes=compiled.metadata.shared,
+        schedule=schedule,
+        capability=capability,
     )
 
 
-def contiguous_strides(
-    batch_elements: int, sizes: tuple[int, int, int], channels: int, channels_last: bool
-) -> tuple[int, int, int, int, int]:
-    """Strides of [N, C, D, H, W]; `batch_elements` is C*D*H*W."""
-    _, height, width = sizes
-    if channels_last:
-        return batch_elements, 1, height * width * channels, width * channels, channels
-    return batch_elements, batch_elements // channels, height * width, width, 1
+Signature = tuple[
+    dict[str, str], dict[tuple[int], Any], dict[tuple[int], Any], tuple[Argument, ...]
+]
 
 
-def _signature(
-    call: launch.Call, bias: bool, residual: bool
-) -> tuple[dict[str, str], dict[tuple[int], Any], dict[tuple[int], Any]]:
-    problem = call.problem
-    vector = 16 // problem.element_bytes
-    x_vector = vector if problem.channels_last_in and not problem.spec.in_per_group % vector else 1
-    _, compiled = launch.launch_constants(call, False, x_vector)
-    present = (
-        {"x", "w", "y"} | ({"bias"} if bias else set()) | ({"residual"} if residual else set())
-    )
-    if call.activation.kind == "prelu":
-        present.add("slope")
-    sizes = iter(launch.launch_sizes(call, *_strides(problem)))
+def _signature(kernel: KernelSpec, schedule: Schedule) -> Signature:
+    """Triton's types, constants and attributes by parameter, and what a host passes."""
+    call = launch.Call(kernel.problem, schedule, kernel.activation)
+    _, compiled = launch.launch_constants(call, kernel.wide, _x_vector(kernel))
+    numbers = quantities(kernel, schedule)
     signature: dict[str, str] = {}
     constants: dict[tuple[int], Any] = {}
     attributes: dict[tuple[int], Any] = {}
-    for i, name in enumerate(launch.kernel(call.schedule).arg_names):
-        if name in present:
-            signature[name] = POINTERS[problem.dtype]
-            attributes[(i,)] = [["tt.divisibility", 16]]
-        elif name in compiled or name in ("bias", "residual", "slope"):
-            signature[name], constants[(i,)] = "constexpr", compiled.get(name)
+    arguments: list[Argument] = []
+    for i, name in enumerate(launch.kernel(schedule).arg_names):
+        value = numbers.get(name)
+        if name in (*kernel.operands, "y"):
+            signature[name] = POINTERS[kernel.dtype]
+            attributes[(i,)] = [["tt.divisibility", ALIGNMENT]]
+            arguments.append(Argument(name))
+        elif value is not None and value.constant is None:
+            signature[name] = "i32"
+            if value.factor % ALIGNMENT == 0:
+                attributes[(i,)] = [["tt.divisibility", ALIGNMENT]]
+            arguments.append(Argument(name, value))
         else:
-            value = next(sizes)
-            free = name == "rows"
-            signature[name] = "i32" if free else "constexpr"
-            if not free:  # the compiler divides by constants well
-                constants[(i,)] = None if name.endswith(("_mul", "_shift")) else value
-    return signature, constants, attributes
+            signature[name] = "constexpr"
+            constants[(i,)] = compiled.get(name) if value is None else value.constant
+            _require_known(name, value, compiled)
+    return signature, constants, attributes, tuple(arguments)
 
 
-def _strides(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    spec, batch = problem.spec, max(problem.batch, 1)
-    return (
-        contiguous_strides(
-            problem.in_elements // batch,
-            problem.in_sizes,
-            spec.in_channels,
-            problem.channels_last_in,
-        ),
-        contiguous_strides(
-            problem.out_elements // batch,
-            problem.out_sizes,
-            spec.out_channels,
-            problem.channels_last_out,
-        ),
-    )
+def _require_known(name: str, value: Formula | None, compiled: Mapping[str, Any]) -> None:
+    # The compiler divides by constants itself, and by open sizes as the device does.
+    absent = name in OPERANDS or name.endswith(("_mul", "_shift"))
+    if value is None and name not in compiled and not absent:
+        raise UsageError("the kernel takes a number that no formula gives", where=name)
 
 
-def _without_scratch(ptx: str, count: int) -> str:
-    """The entry with its first `count` parameters; those cut off must not be used."""
-    match = re.search(r"(\.entry\s+(\w+)\()(.*?)(\n?\))", ptx, re.DOTALL)
-    if match is None:
-        raise UsageError("the compiled kernel has no entry")
-    parameters = [p.strip() for p in match.group(3).split(",") if p.strip()]
-    for extra in parameters[count:]:
-        name = extra.split()[-1].split("[")[0]
-        if ptx.count(name) > 1:
-            raise UsageError("the compiled kernel uses hidden scratch memory", where=name)
-    kept = ",\n\t".join(parameters[:count])
-    return ptx[: match.start()] + f"{match.group(1)}\n\t{kept}\n)" + ptx[match.end() :]
-
-
-def _check(metadata: Any, ptx: str) -> None:
-    scratch = getattr(metadata, "global_scratch_size", 0) or 0
-    scratch += getattr(metadata, "profile_scratch_size", 0) or 0
-    clusters = getattr(metadata, "num_ctas", 1)
-    if metadata.shared > SHARED_LIMIT or scratch or clusters != 1 or ptx.count(".entry") != 1:
-        raise UsageError(
-            "the compiled kernel does not keep to the limits of ahead-of-time plugins",
-            where=f"shared {metadata.shared}, scratch {scratch}, clusters {clusters}",
-            help=f"give a schedule with smaller tiles (at most {SHARED_LIMIT} bytes shared)",
-        )
+def _x_vector(kernel: KernelSpec) -> int:
+    """Channels of x that one load may read at once."""
+    problem = kernel.problem
+    if not kernel.channels_last_in:
+        return 1
+    return largest_divisor(ALIGNMENT // problem.element_bytes, kernel.spec.in_per_group)

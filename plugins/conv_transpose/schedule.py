@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
+from typing import Any
 
+from convt_onnx.errors import UsageError
 from convt_onnx.plugins.conv_transpose.geometry import AxisPlan, lifted_axes, plan_axis
 from convt_onnx.plugins.conv_transpose.packing import Packing
 from convt_onnx.plugins.conv_transpose.problem import Problem
 
 GEMM = "gemm"
 DIRECT = "direct"
+MAX_TILE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,53 @@ class Schedule:
         extra = ("F" if self.flat else "") + ("I" if self.interleave else "")
         tiles = f"{self.block_m}x{self.block_n}x{self.block_k}"
         return f"{self.kind}-{fused}{extra}-{tiles}-w{self.warps}s{self.stages}"
+
+
+def format_schedule(schedule: Schedule) -> str:
+    """`kind field=value ...`, for `parse_schedule`; switches are 0 and 1, one digit an axis."""
+    words = [schedule.kind]
+    for f in fields(schedule)[1:]:
+        value = getattr(schedule, f.name)
+        digits = "".join(str(int(v)) for v in (value if isinstance(value, tuple) else (value,)))
+        words.append(f"{f.name}={digits}")
+    return " ".join(words)
+
+
+def parse_schedule(text: str) -> Schedule:
+    """The schedule of `format_schedule`; what is left out has its default.
+
+    Raises:
+        UsageError: It is not of that form, or a tile is not one that Triton takes.
+    """
+    try:
+        kind, *words = text.split()
+        if kind not in (GEMM, DIRECT):
+            raise ValueError(f"no kind {kind!r}")
+        values = dict(word.split("=") for word in words)
+        kinds = {f.name: f.type for f in fields(Schedule)[1:]}
+        schedule = Schedule(kind, **{n: _field(str(kinds[n]), v) for n, v in values.items()})
+        _check_tiles(schedule)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError("this is no schedule", where=repr(text), help=str(error)) from None
+    return schedule
+
+
+def _field(kind: str, digits: str) -> Any:
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 5):
+        raise ValueError(f"{digits!r} is no number")
+    if kind == "int":
+        return int(digits)
+    flags = tuple(bool(("0", "1").index(c)) for c in digits)
+    if len(flags) != (1 if kind == "bool" else 3):
+        raise ValueError(f"{digits!r} has the wrong length")
+    return flags[0] if kind == "bool" else flags
+
+
+def _check_tiles(schedule: Schedule) -> None:
+    gemm = schedule.kind == GEMM
+    tiles = (schedule.block_m, schedule.block_n, schedule.block_k if gemm else 16, schedule.warps)
+    if any(not 1 <= t <= MAX_TILE or t & (t - 1) for t in tiles) or not 1 <= schedule.stages <= 8:
+        raise ValueError("tiles and warps are powers of two")
 
 
 def axis_plans(problem: Problem, schedule: Schedule) -> tuple[AxisPlan, AxisPlan, AxisPlan]:
@@ -94,7 +144,8 @@ def vector_width(problem: Problem, schedule: Schedule) -> int:
     if problem.channels_last_out and (problem.spec.out_channels > 1 or direct):
         # A direct tile runs over the channels of all groups, a GEMM tile over those of one.
         channels = problem.spec.out_channels if direct else problem.spec.out_per_group
-        return largest_divisor(min(limit, schedule.block_n), channels)
+        inner = packing_of(problem, schedule).width_phases if schedule.interleave else 1
+        return largest_divisor(min(limit, schedule.block_n // inner), channels)
     if not width.exact(out):
         return 1
     phases = width.phases
