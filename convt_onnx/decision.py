@@ -9,6 +9,7 @@ from convt_onnx.forms import Work
 from convt_onnx.graph.epilogue import Epilogue
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.tuning.times import Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Decision:
         costs: FLOPs and bytes of one call at the model's sizes, or at assumed ones.
         x, output: Names of the node's input and output values.
         epilogue: Activation and residual behind the node, or why none was recognised.
+        before, after: Time of the node as it was and in this form, alone; None where not timed.
     """
 
     path: str
@@ -51,6 +53,8 @@ class Decision:
     weight: str = ""
     output: str = ""
     epilogue: Epilogue | Refusal | None = None
+    before: Timing | None = None
+    after: Timing | None = None
 
     @property
     def rewritten(self) -> bool:

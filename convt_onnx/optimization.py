@@ -22,6 +22,11 @@ from convt_onnx.passes.base import Context, Miss
 from convt_onnx.placement import off_device
 from convt_onnx.reasons import REASONS
 from convt_onnx.targets import Target, get_target
+from convt_onnx.tuning.nodes import NodeTuner
+from convt_onnx.tuning.nodes import Progress as TuneProgress
+from convt_onnx.tuning.options import TuneOptions
+from convt_onnx.tuning.start import node_tuner
+from convt_onnx.tuning.times import Tuning
 from convt_onnx.verify import Source, Verification, VerifyOptions, verify
 
 Progress = Callable[[str], None]
@@ -42,6 +47,7 @@ class OptimizeOptions:
         dequantize: Fold quantised weights and biases into float ones; kept quantised by default.
         passes: Names of the passes to run; all by default.
         dump: A folder that gets the model after each pass that changed it.
+        tune: How forms are timed against each other.
     """
 
     target: str = "ort-cpu"
@@ -54,6 +60,7 @@ class OptimizeOptions:
     dequantize: bool = False
     passes: tuple[str, ...] = ()
     dump: Path | None = None
+    tune: TuneOptions = field(default_factory=TuneOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,7 @@ class OptimizeResult:
         notes: What a reader should know besides.
         modified: False where the output is a copy of the source, byte for byte.
         verification: None where it was not asked for or nothing was modified.
+        tuning: What was timed; None where nothing was.
         input_bytes, output_bytes: Model and external data.
         ops_before, ops_after: How many nodes of each operator, in all graphs and functions.
         seconds: Wall time of the whole run.
@@ -83,6 +91,7 @@ class OptimizeResult:
     notes: tuple[str, ...]
     modified: bool
     verification: Verification | None
+    tuning: Tuning | None
     input_bytes: int
     output_bytes: int | None
     ops_before: Mapping[str, int]
@@ -101,6 +110,7 @@ def optimize(
     options: OptimizeOptions | None = None,
     *,
     progress: Progress = lambda step: None,
+    tune_progress: TuneProgress = lambda step, share: None,
 ) -> OptimizeResult:
     """Rewrite the ConvTranspose nodes of a model for a target, verify, and write the result.
 
@@ -109,11 +119,12 @@ def optimize(
         output: Where to write; `<stem>.convt.onnx` beside the source by default.
         options: See OptimizeOptions.
         progress: Called with the name of each step.
+        tune_progress: Called with what is timed, and the share of the timing that is done.
 
     Raises:
         ModelError, GeometryError, UsageError: The model, a node or an option is wrong.
         VerificationError: The results differ; nothing is written.
-        MissingPartError: Verification needs onnxruntime.
+        MissingPartError: Verification needs onnxruntime, and timing the target's runtime.
     """
     start = time.perf_counter()
     options = options or OptimizeOptions()
@@ -125,8 +136,9 @@ def optimize(
     if not options.dry_run:
         model_io.check_destination(loaded, out, force=options.force)
     ops_before = op_counts(loaded.model)
-    context, modified, nodes = _run_passes(loaded, target, options, progress)
-    verification = _prove(loaded, nodes, options, progress) if modified else None
+    tuner = node_tuner(target, options.tune, options.checks, source.parent, tune_progress)
+    context, modified = _run_passes(loaded, target, options, progress, tuner)
+    verification = _prove(loaded, context.nodes, options, progress) if modified else None
     saved = None
     if not options.dry_run:
         progress("writing")
@@ -157,6 +169,7 @@ def _result(
         notes=_notes(loaded, context, verification),
         modified=modified,
         verification=verification,
+        tuning=None if context.tuner is None else context.tuner.tuning(),
         input_bytes=loaded.proto_bytes + loaded.external_bytes,
         output_bytes=None if saved is None else saved.bytes + saved.external_bytes,
         ops_before=ops_before,
@@ -184,24 +197,31 @@ def _notes(
             "compared end to end only, on the branches that ran with these inputs: "
             + ", ".join(inner)
         )
+    if context.tuner is not None:
+        notes += context.tuner.cache.warnings
     if loaded.unknown_fields:
         notes.append(f"fields that this version does not know: {', '.join(loaded.unknown_fields)}")
     return tuple(notes)
 
 
 def _run_passes(
-    loaded: model_io.LoadedModel, target: Target, options: OptimizeOptions, progress: Progress
-) -> tuple[Context, bool, list[ConvTransposeNode]]:
+    loaded: model_io.LoadedModel,
+    target: Target,
+    options: OptimizeOptions,
+    progress: Progress,
+    tuner: NodeTuner | None,
+) -> tuple[Context, bool]:
     choice = Choice(options.forms, options.skip)
     passes = pipeline.select(options.passes)
-    context = Context(target, {}, choice, dequantize=options.dequantize or target.float_weights)
+    dequantize = options.dequantize or target.float_weights
+    context = Context(target, {}, choice, dequantize=dequantize, tuner=tuner)
     context.misses += [Miss(name, "read", why) for name, why in integer_variants(loaded.model)]
     if not loaded.has_conv_transpose:
         choice.check(set())
-        return context, False, []
+        return context, False
     context.off_device = off_device(loaded.model, target)
     modified = pipeline.run(passes, loaded, context, progress, options.dump)
-    return context, modified, context.nodes
+    return context, modified
 
 
 def _prove(

@@ -36,6 +36,7 @@ class Target:
         device: Provider of ONNX Runtime that should run every node; "" where there is no other.
         same_auto_pad: Whether that device runs auto_pad SAME_UPPER and SAME_LOWER.
         float_weights: Whether quantised weights and biases are best folded into float ones.
+        provider: The ONNX Runtime execution provider that it is, for timing; empty for none.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Target:
     device: str = ""
     same_auto_pad: bool = True
     float_weights: bool = False
+    provider: str = ""
 
     def takes(self, dtype: ir.DataType | None, opset: int, *, native: bool) -> bool:
         """Whether ConvTranspose (`native`) or Conv takes an element type as it is."""
@@ -77,6 +79,7 @@ TARGETS: dict[str, Target] = {
             shape_ops=True,
             cast_island=frozenset({ir.DataType.BFLOAT16}),
             asymmetric_pads=True,
+            provider="CPUExecutionProvider",
         ),
         Target(
             name="ort-cuda",
@@ -92,6 +95,7 @@ TARGETS: dict[str, Target] = {
             conv_since={ir.DataType.BFLOAT16: 22},
             depth_to_space_lacks=frozenset({ir.DataType.BFLOAT16}),
             device="CUDAExecutionProvider",
+            provider="CUDAExecutionProvider",
             same_auto_pad=False,
             float_weights=True,
         ),

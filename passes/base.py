@@ -14,6 +14,7 @@ from convt_onnx.graph.operands import Shapes
 from convt_onnx.placement import OffDevice
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
+from convt_onnx.tuning.nodes import NodeTuner
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Context:
         nodes: The nodes of the main graph as they were before that, for verification.
         changes: What each pass did, by pass name.
         misses: What a pass saw and refused.
+        tuner: Decides by measurement, where something can be timed.
     """
 
     target: Target
@@ -50,6 +52,7 @@ class Context:
     misses: list[Miss] = field(default_factory=list)
     dequantize: bool = False
     off_device: tuple[OffDevice, ...] = ()
+    tuner: NodeTuner | None = None
 
     @property
     def change_count(self) -> int:

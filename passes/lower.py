@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
 
 from convt_onnx.decide import decide, needs_cast_island, setting_for
-from convt_onnx.forms import FORMS, Setting
-from convt_onnx.graph.cast_island import with_cast_island
+from convt_onnx.forms import Setting
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.emitter import Emitter, NamePool
 from convt_onnx.graph.epilogue import read_epilogue
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
-from convt_onnx.late_crop import emit_late_crop
+from convt_onnx.lowering import write_form
 from convt_onnx.passes.base import Pass
+from convt_onnx.tuning.nodes import Weighed
 
 
 class Lower(Pass):
@@ -38,21 +38,7 @@ class Lower(Pass):
         """Decide, then rewrite."""
         found = list(find_nodes(model))
         self.context.choice.check({f.path for f in found})
-        plans: list[tuple[FoundNode, str, Setting]] = []
-        for f in found:
-            shapes = f.visible(self.context.shapes)
-            read = read_node(f.node, f.path, model.ir_version, shapes)
-            setting = self._setting(f, read)
-            decision = decide(read, self.context.target, setting, self.context.choice)
-            if isinstance(read, ConvTransposeNode):
-                epilogue = read_epilogue(read, model.ir_version, f.opset, shapes)
-                decision = replace(decision, epilogue=epilogue)
-            self.context.decisions.append(decision)
-            if isinstance(read, ConvTransposeNode) and f.node.graph is model.graph:
-                self.context.nodes.append(read)
-            kept = decision.form == "keep" and not self._is_island(read, "keep", f.opset)
-            if decision.form is not None and not kept:
-                plans.append((f, decision.form, setting))
+        plans = list(self._plans(model, found))
         names = NamePool(model)
         cache: dict[Hashable, ir.Value] = {}
         for f, form, setting in plans:
@@ -68,27 +54,41 @@ class Lower(Pass):
                 prefix=f.path,
                 cache=cache,
             )
-            self._rewrite(emitter, read, form, setting)
+            write_form(emitter, read, form, setting, self.context.target)
             yield f"{f.path}: {form}"
         remove_unused(cache.values())
 
-    def _is_island(self, read: ConvTransposeNode | UnreadNode, form: str, opset: int) -> bool:
+    def _plans(
+        self, model: ir.Model, found: Sequence[FoundNode]
+    ) -> Iterator[tuple[FoundNode, str, Setting]]:
+        weighed = [self._weighed(model, f) for f in found]
+        decisions = [w.decision for w in weighed]
+        if self.context.tuner is not None:
+            decisions = self.context.tuner.decide(model, weighed)
+        for w, decision in zip(weighed, decisions, strict=True):
+            self.context.decisions.append(decision)
+            if isinstance(w.read, ConvTransposeNode) and w.found.node.graph is model.graph:
+                self.context.nodes.append(w.read)
+            kept = decision.form == "keep" and not self._is_island(w.read, w.found.opset)
+            if decision.form is not None and not kept:
+                yield w.found, decision.form, w.setting
+
+    def _weighed(self, model: ir.Model, f: FoundNode) -> Weighed:
+        """The node and what is expected of it."""
+        shapes = f.visible(self.context.shapes)
+        read = read_node(f.node, f.path, model.ir_version, shapes)
+        setting = self._setting(f, read)
+        decision = decide(read, self.context.target, setting, self.context.choice)
+        if isinstance(read, ConvTransposeNode):
+            epilogue = read_epilogue(read, model.ir_version, f.opset, shapes)
+            decision = replace(decision, epilogue=epilogue)
+        return Weighed(f, read, setting, decision)
+
+    def _is_island(self, read: ConvTransposeNode | UnreadNode, opset: int) -> bool:
         if isinstance(read, UnreadNode):
             return False
-        return needs_cast_island(form, read, self.context.target, opset)
+        return needs_cast_island("keep", read, self.context.target, opset)
 
     def _setting(self, found: FoundNode, read: ConvTransposeNode | UnreadNode) -> Setting:
         dtype = None if isinstance(read, UnreadNode) else read.dtype
         return setting_for(found.opset, self.context.target, dtype)
-
-    def _rewrite(self, em: Emitter, node: ConvTransposeNode, form: str, setting: Setting) -> None:
-        island = self._is_island(node, form, setting.opset)
-        old = [v for v in node.node.inputs if v is not None]
-        inner = with_cast_island(em, node) if island else node
-        result = FORMS[form].emit(em, inner, setting)
-        if node.late is not None:
-            result = emit_late_crop(em, result, inner.x, node.late)
-        if island and node.dtype is not None:
-            result = em.cast(result, node.dtype)
-        em.splice(node.node, result)
-        remove_unused(old)

@@ -65,6 +65,12 @@ def is_well_formed(proto: onnx.ModelProto) -> bool:
     return True
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_timed(monkeypatch):
+    """Forms are chosen by expected cost, the same on every machine; tests/tuning times fakes."""
+    monkeypatch.setattr("convt_onnx.tuning.start.runtime_for", lambda target, threads: None)
+
+
 @pytest.fixture
 def optimized(tmp_path):
     """Optimise and verify a model; the result must be well formed and stay as it is next time."""

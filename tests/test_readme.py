@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -37,7 +38,8 @@ def test_commands_run_in_order(folder):
     assert len(commands()) >= 6
     for line in commands():
         words = [sys.executable, "-m", "convt_onnx", *shlex.split(line)[1:]]
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+        mine = os.environ | {"XDG_CACHE_HOME": str(folder)}
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=mine)
         assert done.returncode == 0, (line, done.stderr)
         assert done.stdout, line
 

@@ -13,11 +13,13 @@ from convt_onnx.cli.options import (
     json_option,
     parse_forms,
     target_names,
+    tune_options,
     verbose_option,
 )
 
 if TYPE_CHECKING:
     from convt_onnx.optimization import OptimizeOptions
+    from convt_onnx.tuning.options import TuneOptions
     from convt_onnx.verify import VerifyOptions
 
 EPILOG = """\b
@@ -59,6 +61,7 @@ Examples:
 @click.option(
     "--dump-dir", type=ModelPath, help="A folder for the model after each pass that changed it."
 )
+@tune_options
 @json_option
 @click.option("-q", "--quiet", is_flag=True, help="No table.")
 @verbose_option
@@ -75,6 +78,7 @@ def command(
     dequantize: bool,
     passes: str,
     dump_dir: Path | None,
+    tune: TuneOptions,
     as_json: bool,
     quiet: bool,
     verbose: int,
@@ -96,6 +100,7 @@ def command(
         dequantize=dequantize,
         passes=tuple(p.strip() for p in passes.split(",") if p.strip()),
         dump=dump_dir,
+        tune=tune,
     )
     _run(model, output, options, as_json=as_json, quiet=quiet, verbose=verbose > 0)
 
@@ -116,8 +121,8 @@ def _run(
     from convt_onnx.report.tables import optimize_table
 
     console = out.console(quiet=quiet)
-    with out.progress(console) as step:
-        result = optimize(model, output, options, progress=step)
+    with out.progress(console) as steps:
+        result = optimize(model, output, options, progress=steps, tune_progress=steps.measure)
     optimize_table(console, result, verbose=verbose)
     if as_json:
         out.print_json(document("optimize", result=result))

@@ -72,6 +72,59 @@ def _with_checks(function: F) -> F:
     return cast("F", gathering)
 
 
+def tune_options(function: F) -> F:
+    """How forms are timed, passed on as `tune`, a TuneOptions."""
+    command = _with_tune(function)
+    for option in reversed(
+        (
+            click.option(
+                "--tune/--no-tune",
+                default=None,
+                help="Time the forms of each node, then the whole model.  "
+                "[default: where the target's runtime is here]",
+            ),
+            click.option(
+                "--tune-seconds",
+                type=float,
+                default=60,
+                show_default=True,
+                help="For the whole model; less where it is clear earlier.",
+            ),
+            click.option(
+                "--tune-cache",
+                type=ModelPath,
+                metavar="FOLDER",
+                help="For times of earlier runs.  [default: in your cache folder]",
+            ),
+            click.option(
+                "--threads",
+                default=0,
+                show_default=True,
+                help="That the model is to run with; 0 is the runtime's default.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _with_tune(function: F) -> F:
+    @functools.wraps(function)
+    def gathering(
+        *,
+        tune: bool | None,
+        tune_seconds: float,
+        tune_cache: Path | None,
+        threads: int,
+        **others: Any,
+    ) -> Any:
+        from convt_onnx.tuning.options import TuneOptions
+
+        return function(tune=TuneOptions(tune, tune_seconds, threads, tune_cache), **others)
+
+    return cast("F", gathering)
+
+
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """`NAME:1,3,64` to a mapping.
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 def console(*, quiet: bool = False) -> Console:
@@ -21,11 +24,30 @@ def print_json(document: dict[str, Any]) -> None:
     click.echo(json.dumps(document, indent=2))
 
 
+class Steps:
+    """The current step as a spinner; a bar where it is known how much of it is done."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("starting", total=None)
+
+    def __call__(self, name: str) -> None:
+        """A step that takes as long as it takes."""
+        self._bar.update(self._task, description=name, total=None)
+
+    def measure(self, name: str, share: float) -> None:
+        """A step of which a share of 0 to 1 is done."""
+        self._bar.update(self._task, description=name, total=1.0, completed=share)
+
+
 @contextmanager
-def progress(to: Console) -> Iterator[Any]:
-    """A spinner that names the current step, on a terminal only; yields the callback."""
-    with to.status("starting") as status:
-        yield lambda step: status.update(step)
+def progress(to: Console) -> Iterator[Steps]:
+    """Names the current step, on a terminal only."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn())
+    with Progress(*columns, console=to, transient=True, disable=not to.is_terminal) as bar:
+        yield Steps(bar)
 
 
 def answer_console() -> Console:

@@ -1,7 +1,7 @@
 """Stable reason ids: why a node became what it is, why a form or a pass does not apply.
 
 Ids are never reused. CT1xx: nodes left alone, CT2xx: decisions, CT3xx: forms, CT4xx: passes,
-CT57x: providers.
+CT57x: providers, CT6xx: measurements.
 """
 
 from __future__ import annotations
@@ -17,13 +17,25 @@ from convt_onnx.reasons import (
     pads,
     placement,
     quantised,
+    tuning,
 )
 from convt_onnx.reasons.base import Reason, Refusal
 from convt_onnx.suggest import did_you_mean
 
 __all__ = ["REASONS", "Reason", "Refusal", "get_reason"]
 
-FAMILIES = (nodes, decisions, forms, crops, pads, neighbours, epilogue, quantised, placement)
+FAMILIES = (
+    nodes,
+    decisions,
+    forms,
+    crops,
+    pads,
+    neighbours,
+    epilogue,
+    quantised,
+    placement,
+    tuning,
+)
 
 REASONS: dict[str, Reason] = {reason.id: reason for family in FAMILIES for reason in family.REASONS}
 

@@ -22,11 +22,19 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class FormTiming:
-    """One form of one node; `time` is None where it was not timed, and `why` says why."""
+    """One form of one node.
+
+    Attributes:
+        form: Its name; `keep` is the node as it was.
+        time: At the sizes that decide; None where it was not timed.
+        why: Why it was not timed, or not to the end.
+        times: One for each of the node's sizes.
+    """
 
     form: str
     time: Timing | None
     why: str = ""
+    times: tuple[Timing | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +45,11 @@ class NodeTiming:
         path: Unique name of the node.
         x_shapes: Input sizes that were timed; the choice weighs all of them.
         dtype: Element type as ONNX names it.
-        forms: One for each form and the node as it was (`original`).
+        forms: One for each form that the target can run, `keep` first where it is among them.
         chosen: The form taken.
         cached: Whether the times come from an earlier run.
+        deciding: Which of the sizes `FormTiming.time` is of: those where the chosen form gains
+            least, unless sizes have weights.
     """
 
     path: str
@@ -48,6 +58,11 @@ class NodeTiming:
     forms: tuple[FormTiming, ...]
     chosen: str
     cached: bool
+    deciding: int = 0
+
+    def time_of(self, form: str) -> Timing | None:
+        """Of one form, at the sizes that decide."""
+        return next((f.time for f in self.forms if f.form == form), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +82,12 @@ class Tuning:
     Attributes:
         runtime: Runtime with its version and provider.
         device: Processor or GPU.
-        threads: Threads that a session may use.
+        threads: Threads that a session may use; 0 is the runtime's own default.
         seconds: Wall time that measuring took.
         nodes: One for each node that was timed.
         models: The whole model, one for each set of input sizes.
         reverted: Paths of nodes put back since the whole model was slower with them.
+        rule: How several sizes are weighed: "worst" or "weighted".
     """
 
     runtime: str
@@ -81,3 +97,4 @@ class Tuning:
     nodes: tuple[NodeTiming, ...]
     models: tuple[ModelTiming, ...]
     reverted: tuple[str, ...] = ()
+    rule: str = "worst"

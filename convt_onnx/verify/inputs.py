@@ -20,6 +20,7 @@ Described = tuple[str, str, list[int | str | None]]
 MAX_ELEMENTS = 1 << 28
 # Sizes to try for open spatial axes: not square and odd first, then what strided encoders need.
 OPEN_SIZES = ((13, 11, 9), (20, 24, 16), (64, 96, 32), (128, 192, 64), (256, 256, 64), (512, 512))
+OPEN_BATCH = 2
 TYPES = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
@@ -81,16 +82,30 @@ def from_file(path: Path, described: Sequence[Described]) -> Inputs:
     return Inputs(arrays, "file")
 
 
-def candidates(described: Sequence[Described], shapes: InputShapes, seed: int) -> Iterator[Inputs]:
+def candidates(
+    described: Sequence[Described],
+    shapes: InputShapes,
+    seed: int,
+    *,
+    open_sizes: Sequence[Sequence[int]] = OPEN_SIZES,
+    open_batch: int = OPEN_BATCH,
+) -> Iterator[Inputs]:
     """Random inputs, sizes from likely to less likely; one only where no axis is open.
+
+    Args:
+        described: The inputs.
+        shapes: Sizes that are given.
+        seed: Of the values.
+        open_sizes: What to try for open spatial axes.
+        open_batch: For an open first axis.
 
     Raises:
         UsageError: A shape does not fit, a type cannot be made, or the input would be too large.
     """
     _check(described, shapes, "--input-shapes")
     made = set()
-    for sizes in OPEN_SIZES:
-        chosen = _choose_sizes(described, shapes, sizes)
+    for sizes in open_sizes:
+        chosen = _choose_sizes(described, shapes, sizes, open_batch)
         key = tuple(sorted(chosen.items()))
         if key in made:
             continue
@@ -118,7 +133,7 @@ def _check(described: Sequence[Described], shapes: InputShapes, where: str) -> N
 
 
 def _choose_sizes(
-    described: Sequence[Described], shapes: InputShapes, sizes: Sequence[int]
+    described: Sequence[Described], shapes: InputShapes, sizes: Sequence[int], batch: int
 ) -> dict[str, tuple[int, ...]]:
     symbols = {
         symbol: size
@@ -127,12 +142,13 @@ def _choose_sizes(
         if isinstance(symbol, str)
     }
     return {
-        name: shapes.get(name) or _open_shape(shape, symbols, sizes) for name, _, shape in described
+        name: shapes.get(name) or _open_shape(shape, symbols, sizes, batch)
+        for name, _, shape in described
     }
 
 
 def _open_shape(
-    shape: Sequence[int | str | None], symbols: dict[str, int], sizes: Sequence[int]
+    shape: Sequence[int | str | None], symbols: dict[str, int], sizes: Sequence[int], batch: int
 ) -> tuple[int, ...]:
     result, used = [], 0
     for axis, dim in enumerate(shape):
@@ -142,7 +158,7 @@ def _open_shape(
         if isinstance(dim, str) and dim in symbols:
             result.append(symbols[dim])
             continue
-        size = 2 if axis == 0 and len(shape) > 1 else sizes[min(used, len(sizes) - 1)]
+        size = batch if axis == 0 and len(shape) > 1 else sizes[min(used, len(sizes) - 1)]
         used += axis > 0
         if isinstance(dim, str):
             symbols[dim] = size

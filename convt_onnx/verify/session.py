@@ -67,7 +67,7 @@ class Runner:
         try:
             self._session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's exceptions share no base of their own
-            raise RunError("ONNX Runtime does not load the model", where=_line(error)) from error
+            raise RunError("ONNX Runtime does not load the model", where=one_line(error)) from error
 
     @property
     def inputs(self) -> list[tuple[str, str, list[int | str | None]]]:
@@ -80,7 +80,7 @@ class Runner:
         try:
             values = self._session.run(names, dict(feeds))
         except Exception as error:
-            raise RunError("ONNX Runtime does not run the model", where=_line(error)) from error
+            raise RunError("ONNX Runtime does not run the model", where=one_line(error)) from error
         pairs = zip(names, values, strict=True)
         return {name: array for pair in pairs for name, array in _tensors(*pair)}
 
@@ -106,6 +106,7 @@ def _serialise(proto: onnx.ModelProto, extra: Sequence[str]) -> bytes:
         del proto.graph.output[present:]
 
 
-def _line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """The message of an exception on one line, cut where it is long."""
     text = " ".join(str(error).split())
     return text if len(text) < 400 else text[:400] + " …"

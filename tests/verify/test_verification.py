@@ -189,7 +189,7 @@ def test_external_data_of_both_files(tmp_path):
 
 
 def test_long_messages_of_the_runtime_become_one_line():
-    text = session._line(RuntimeError("a\n b" * 1000))
+    text = session.one_line(RuntimeError("a\n b" * 1000))
     assert "\n" not in text
     assert len(text) < 410
 

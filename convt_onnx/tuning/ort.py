@@ -1,0 +1,111 @@
+"""ONNX Runtime as something to measure in."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from convt_onnx.verify.session import Arrays, RunError, Source, one_line, onnxruntime
+
+# Where a provider wants its inputs and outputs.
+DEVICES = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": "cuda"}
+
+
+@dataclass(frozen=True, slots=True)
+class OrtRuntime:
+    """Sessions of one provider; what it does not take runs on the CPU provider.
+
+    Inputs and outputs stay on the device (IOBinding). The threads of a session stop spinning with
+    its run: several sessions take turns, and would otherwise run against the spinning of others.
+    """
+
+    provider: str
+    threads: int
+    name: str
+    device: str
+
+    def load(self, source: Source, feeds: Arrays) -> OrtTimed:
+        """A session, its inputs bound; raises RunError where it does not load or run."""
+        session = self._session(source)
+        binding = session.io_binding()
+        ort = onnxruntime()
+        place = DEVICES[self.provider]
+        try:
+            for name, array in feeds.items():
+                value = ort.OrtValue.ortvalue_from_numpy(array, place, 0)
+                binding.bind_ortvalue_input(name, value)
+            for output in session.get_outputs():
+                binding.bind_output(output.name, place)
+        except Exception as error:  # onnxruntime's exceptions share no base of their own
+            raise RunError(
+                "ONNX Runtime does not take the inputs", where=one_line(error)
+            ) from error
+        timed = OrtTimed(session, binding)
+        timed.seconds(1)
+        return timed
+
+    def _session(self, source: Source) -> Any:
+        ort = onnxruntime()
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(source.folder.resolve())
+        )
+        providers = list(dict.fromkeys([self.provider, "CPUExecutionProvider"]))
+        try:
+            data = source.proto.SerializeToString()
+            return ort.InferenceSession(data, options, providers=providers)
+        except Exception as error:  # protobuf's size limit, or any of onnxruntime's
+            raise RunError("ONNX Runtime does not load the model", where=one_line(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class OrtTimed:
+    """A session and its bound inputs and outputs."""
+
+    session: Any
+    binding: Any
+
+    def seconds(self, runs: int) -> float:
+        """Mean wall seconds of a run; the outputs are complete when the clock stops."""
+        session, binding = self.session, self.binding
+        try:
+            start = time.perf_counter()
+            for _ in range(runs):
+                session.run_with_iobinding(binding)
+                binding.synchronize_outputs()
+            return (time.perf_counter() - start) / runs
+        except Exception as error:
+            raise RunError("ONNX Runtime does not run the model", where=one_line(error)) from error
+
+
+def ort_runtime(provider: str, threads: int) -> OrtRuntime | None:
+    """ONNX Runtime with that provider, None where either is absent."""
+    try:
+        import onnxruntime as ort
+    except ImportError:
+        return None
+    if provider not in DEVICES or provider not in ort.get_available_providers():
+        return None
+    name = f"onnxruntime {ort.__version__} {provider}"
+    return OrtRuntime(provider, threads, name, _device())
+
+
+def _device() -> str:
+    """Processor and the cores that this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{_processor()}, {cores} cores"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

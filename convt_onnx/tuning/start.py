@@ -1,0 +1,53 @@
+"""Whether a target can be timed here, and everything that it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from convt_onnx.errors import MissingPartError
+from convt_onnx.targets import Target
+from convt_onnx.tuning.cache import TimingCache, default_folder
+from convt_onnx.tuning.nodes import NodeTuner, Progress
+from convt_onnx.tuning.options import SizeSet, TuneOptions
+from convt_onnx.tuning.ort import ort_runtime
+from convt_onnx.tuning.runtime import Runtime
+from convt_onnx.tuning.sizes import ModelInputs
+from convt_onnx.verify import VerifyOptions
+
+
+def runtime_for(target: Target, threads: int) -> Runtime | None:
+    """Where models for a target can be timed on this machine, None where nowhere."""
+    return ort_runtime(target.provider, threads) if target.provider else None
+
+
+def node_tuner(
+    target: Target, options: TuneOptions, checks: VerifyOptions, folder: Path, progress: Progress
+) -> NodeTuner | None:
+    """What times the nodes of one model, None where the cost model is to decide.
+
+    Args:
+        target: Where the model is to run.
+        options: What the user says about timing.
+        checks: Their inputs are run with, unless the options have sizes of their own.
+        folder: Of the model's external data.
+        progress: Called with what is timed, and the share of the time that has gone.
+
+    Raises:
+        MissingPartError: Timing is asked for, and the target's runtime is not here.
+    """
+    if options.enabled is False:
+        return None
+    runtime = runtime_for(target, options.threads)
+    if runtime is None:
+        if options.enabled:
+            raise MissingPartError(
+                f"nothing can be timed for target {target.name!r} on this machine",
+                where=f"it needs ONNX Runtime with {target.provider}" if target.provider else "",
+                help="--no-tune decides by expected cost",
+            )
+        return None
+    inputs = ModelInputs(
+        checks.inputs, options.sizes or (SizeSet(checks.input_shapes),), checks.seed
+    )
+    cache = TimingCache(options.cache or default_folder())
+    return NodeTuner(runtime, target, options, inputs, folder, cache, progress)
