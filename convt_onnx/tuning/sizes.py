@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from convt_onnx.decide import cost_sizes
+from convt_onnx.costs import cost_sizes
 from convt_onnx.errors import ConvtError
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.tuning.options import SizeSet
