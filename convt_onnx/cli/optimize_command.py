@@ -118,7 +118,7 @@ def _run(
     from convt_onnx.cli import output as out
     from convt_onnx.optimization import optimize
     from convt_onnx.report.as_json import document
-    from convt_onnx.report.tables import optimize_table
+    from convt_onnx.report.optimize_table import optimize_table
 
     console = out.console(quiet=quiet)
     with out.progress(console) as steps:

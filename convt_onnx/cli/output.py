@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ def answer_console() -> Console:
 
 
 def _at_least_wide(console: Console) -> Console:
-    """A pipe has no width; 80 columns would fold every name."""
-    if not console.is_terminal:
+    """A pipe has no width unless COLUMNS says one; 80 columns would fold every name."""
+    if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = max(console.width, 140)
     return console

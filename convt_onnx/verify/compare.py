@@ -49,7 +49,8 @@ QUANTISED = Tolerance(relative_atol=1 / 16, share=0.001)
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One pair of tensors. `index` is where the difference is largest, `excess` is the largest
-    |a - b| / (atol + rtol * |b|): at most 1 where all is well. `scale` is the reference's largest
+    |a - b| / (atol + rtol * |b|): at most 1 where all is well, and `allowed` the denominator there,
+    0 where nothing could be compared. `scale` is the reference's largest
     magnitude, NaN where it holds no numbers.
     """
 
@@ -62,6 +63,7 @@ class Comparison:
     index: tuple[int, ...]
     beyond: float
     note: str = ""
+    allowed: float = 0.0
 
 
 def compare(
@@ -102,4 +104,5 @@ def compare(
         excess=float(ratio.max()),
         index=tuple(int(i) for i in index),
         beyond=beyond,
+        allowed=float(allowed[index]),
     )

@@ -13,7 +13,7 @@ from convt_onnx.graph.node import find_nodes, read_node
 from convt_onnx.graph.shapes import conv_transpose_shape
 from convt_onnx.reasons import Refusal
 from convt_onnx.report.as_json import plain
-from convt_onnx.report.tables import epilogue_text
+from convt_onnx.report.geometry import epilogue_text
 
 from .building import array, as_inputs, model, write
 

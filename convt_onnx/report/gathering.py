@@ -1,0 +1,193 @@
+"""From what `optimize` returns to what a report holds."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+
+from convt_onnx.costs import Costs, costs_at, item_bytes
+from convt_onnx.decision import Candidate, Decision
+from convt_onnx.forms import FORMS
+from convt_onnx.graph.epilogue import Epilogue
+from convt_onnx.optimization import OptimizeResult
+from convt_onnx.pipeline import PASSES
+from convt_onnx.reasons import REASONS, Reason, Refusal
+from convt_onnx.report.contents import (
+    CandidateRow,
+    Measured,
+    ModelRow,
+    ModelRun,
+    NodeRow,
+    PassRow,
+    Peaks,
+    Proof,
+    Report,
+)
+from convt_onnx.report.environment import environment
+from convt_onnx.report.geometry import epilogue_text, geometry_text
+from convt_onnx.tuning.times import FormTiming, NodeTiming, Tuning
+from convt_onnx.verify import NodeCheck, Verification
+
+# The form that is the node as it was.
+ORIGINAL = "keep"
+
+
+def report_of(
+    result: OptimizeResult,
+    command: Sequence[str] | None = None,
+    peaks: Peaks | None = None,
+) -> Report:
+    """Everything that one run of `optimize` found out.
+
+    Args:
+        result: What it returned.
+        command: The command line; None where Python called.
+        peaks: What the machine can do, for the roofline.
+    """
+    nodes = node_rows(result.decisions, result.verification, result.tuning)
+    return Report(
+        run="optimize",
+        title=result.source.name,
+        command=None if command is None else tuple(command),
+        created=now(),
+        environment=environment(),
+        measured=measured(result.tuning),
+        models=_models(result),
+        nodes=nodes,
+        proof=proof_of(result.verification),
+        passes=_passes(result),
+        misses=result.misses,
+        forms={name: form.summary for name, form in FORMS.items()},
+        reasons=reasons_of(nodes, (m.reason for m in result.misses)),
+        peaks=peaks,
+        notes=result.notes,
+    )
+
+
+def now() -> str:
+    """The time, UTC, to the second."""
+    return datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def measured(tuning: Tuning | None) -> Measured | None:
+    """Where the times were taken."""
+    if tuning is None:
+        return None
+    return Measured(tuning.runtime, tuning.device, tuning.threads, tuning.seconds)
+
+
+def _models(result: OptimizeResult) -> tuple[ModelRow, ModelRow]:
+    models = () if result.tuning is None else result.tuning.models
+    before = ModelRow(
+        label="before",
+        path=str(result.source),
+        target=None,
+        bytes=result.input_bytes,
+        ops=result.ops_before,
+        forms={},
+        runs=tuple(ModelRun(m.inputs, m.before, 1.0) for m in models),
+    )
+    after = ModelRow(
+        label="after",
+        path=None if result.output is None else str(result.output),
+        target=result.target,
+        bytes=result.output_bytes,
+        ops=result.ops_after,
+        forms={d.path: d.form for d in result.decisions},
+        runs=tuple(ModelRun(m.inputs, m.after, m.ratio) for m in models),
+    )
+    return before, after
+
+
+def _passes(result: OptimizeResult) -> tuple[PassRow, ...]:
+    summaries = {cls.name: cls.summary for cls in PASSES}
+    names = [name for name in summaries if name in result.changes]
+    return tuple(PassRow(name, summaries[name], result.changes[name]) for name in names)
+
+
+def proof_of(verification: Verification | None) -> Proof | None:
+    """How it was verified; the nodes' checks stand with the nodes."""
+    if verification is None:
+        return None
+    return Proof(
+        ok=verification.ok,
+        arithmetic=verification.arithmetic,
+        input_origin=verification.input_origin,
+        input_shapes=verification.input_shapes,
+        seed=verification.seed,
+        tolerance=verification.tolerance,
+        outputs=verification.outputs,
+        notes=verification.notes,
+    )
+
+
+def node_rows(
+    decisions: Sequence[Decision], verification: Verification | None, tuning: Tuning | None
+) -> tuple[NodeRow, ...]:
+    """One row a decision, with what was timed and checked."""
+    checks = {} if verification is None else {c.path: c for c in verification.nodes}
+    timings = {} if tuning is None else {n.path: n for n in tuning.nodes}
+    reverted = () if tuning is None else tuning.reverted
+    return tuple(
+        _node_row(i, d, checks.get(d.path), timings.get(d.path), reverted=d.path in reverted)
+        for i, d in enumerate(decisions, 1)
+    )
+
+
+def _node_row(
+    number: int,
+    decision: Decision,
+    check: NodeCheck | None,
+    timing: NodeTiming | None,
+    *,
+    reverted: bool,
+) -> NodeRow:
+    times = {} if timing is None else {f.form: f for f in timing.forms}
+    before = None if timing is None else timing.time_of(ORIGINAL)
+    behind = decision.epilogue
+    return NodeRow(
+        number=number,
+        path=decision.path,
+        form=decision.form,
+        reason=decision.reason,
+        rewritten=decision.rewritten,
+        reverted=reverted,
+        geometry=geometry_text(decision.spec),
+        spec=decision.spec,
+        dtype=decision.dtype,
+        costs=_timed_costs(decision, timing),
+        epilogue=epilogue_text(behind) if isinstance(behind, Epilogue) else "",
+        no_epilogue=behind if isinstance(behind, Refusal) else None,
+        before=before,
+        after=None if timing is None else timing.time_of(decision.form or ORIGINAL),
+        cached=timing is not None and timing.cached,
+        check=check,
+        candidates=tuple(_candidate_row(c, times.get(c.form)) for c in decision.candidates),
+    )
+
+
+def _candidate_row(candidate: Candidate, timed: FormTiming | None) -> CandidateRow:
+    return CandidateRow(
+        form=candidate.form,
+        macs=None if candidate.work is None else candidate.work.macs,
+        elements=None if candidate.work is None else candidate.work.elements,
+        refusal=candidate.refusal,
+        time=None if timed is None else timed.time,
+        untimed="" if timed is None else timed.why,
+    )
+
+
+def _timed_costs(decision: Decision, timing: NodeTiming | None) -> Costs | None:
+    """Costs at the sizes that decided, else at those of the model."""
+    if timing is None or decision.spec is None:
+        return decision.costs
+    batch, _, *sizes = timing.x_shapes[timing.deciding]
+    return costs_at(decision.spec, batch, sizes, item_bytes(decision.dtype))
+
+
+def reasons_of(nodes: Sequence[NodeRow], others: Iterable[Refusal] = ()) -> tuple[Reason, ...]:
+    """Every reason that is mentioned, by id."""
+    ids = {n.reason.id for n in nodes} | {refusal.id for refusal in others}
+    ids |= {n.no_epilogue.id for n in nodes if n.no_epilogue is not None}
+    ids |= {c.refusal.id for n in nodes for c in n.candidates if c.refusal is not None}
+    return tuple(REASONS[id] for id in sorted(ids))
