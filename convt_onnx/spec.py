@@ -53,6 +53,11 @@ class Axis:
         return (length - 1) * self.stride + self.offset
 
     @property
+    def least_length(self) -> int:
+        """Fewest input rows that give an output row; ONNX Runtime refuses fewer."""
+        return max(1, 1 - (self.offset - 1) // self.stride)
+
+    @property
     def tap_step(self) -> int:
         """Distance in k between two taps of one phase: s / gcd(s, d)."""
         return self.stride // gcd(self.stride, self.dilation)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from convt_onnx.graph.bounds import Affine
-from convt_onnx.graph.bounds_sizes import Sizes, is_standard
+from convt_onnx.graph.bounds_layout import NEW
+from convt_onnx.graph.bounds_sizes import Sizes
+from convt_onnx.graph.bounds_symbols import is_standard
 from convt_onnx.graph.bounds_vectors import Vectors
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.passes.crops_passing import passage
-from convt_onnx.passes.crops_reading import Cut, Reading, is_crop, read_crop
+from convt_onnx.passes.crops_reading import Cut, Reading, is_crop, read_crop, read_part
 from convt_onnx.reasons import Refusal
-from convt_onnx.spec import Axis
 
 # Nodes looked at behind one ConvTranspose, and behind one Shape of its output.
 MAX_STEPS = 32
@@ -26,13 +28,16 @@ class Step:
 
     Attributes:
         node: The node.
-        order: Axis of the ConvTranspose that each axis of its output is.
+        output: What it makes of the value before it.
+        order: Axis of the ConvTranspose that each axis of its output is; one from its rank on
+            for an axis of one row that the ConvTranspose does not have.
         crops: (begin, end) by axis of the ConvTranspose that the pads take over.
         crop: Whether it is a crop.
         rest: What a Slice does besides, by axis of its input.
     """
 
     node: ir.Node
+    output: ir.Value
     order: tuple[int, ...]
     crops: dict[int, tuple[int, int]] = field(default_factory=dict)
     crop: bool = False
@@ -57,23 +62,28 @@ class Chain:
         self.steps: list[Step] = []
         self.misses: list[Refusal] = []
         self.vectors = vectors
-        self.rank = read.spec.ndim + 2
+        self._rank = read.spec.ndim + 2
         self._known = sizes
         self._opset = opset
-        self._order = tuple(range(self.rank))
+        self._order = tuple(range(self._rank))
         self._pinned: dict[int, str] = {}
         sizes.know(read)
-        inputs = [sizes.size(read.x, a) for a in range(2, self.rank)]
-        sizes.assume(inputs, [_smallest(along) for along in read.spec.axes()])
+        inputs = [sizes.size(read.x, a) for a in range(2, self._rank)]
+        sizes.assume(inputs, [along.least_length for along in read.spec.axes()])
         self._lengths = dict(enumerate(inputs, 2))
         self._sizes = {0: sizes.size(read.x, 0), 1: Affine(read.spec.out_channels)}
         for a, (along, length) in enumerate(zip(read.spec.axes(), inputs, strict=True), 2):
             self._sizes[a] = length.times(along.stride).plus(along.offset - along.stride)
-        self._dropped = dict.fromkeys(range(self.rank), 0)
+        self._dropped: dict[int, int] = {}
         self._follow()
 
-    def least(self, key: object) -> int:
-        """Lower bound of a symbol in a size."""
+    @property
+    def rank(self) -> int:
+        """Axes of the value that the next node reads."""
+        return len(self._order)
+
+    def least(self, key: Hashable) -> int | None:
+        """Lower bound of a symbol in a size, None where it has none."""
         return self._known.least(key)
 
     def size(self, axis: int) -> Affine:
@@ -82,18 +92,19 @@ class Chain:
 
     def values(self, end: int) -> list[ir.Value]:
         """The output of the ConvTranspose and of each step before `end`."""
-        return [self.read.node.outputs[0], *(s.node.outputs[0] for s in self.steps[:end])]
+        return [self.read.node.outputs[0], *(s.output for s in self.steps[:end])]
 
     def order(self, end: int) -> tuple[int, ...]:
         """Axis of the ConvTranspose that each axis of the value behind `end` steps is."""
-        return self.steps[end - 1].order if end else tuple(range(self.rank))
+        return self.steps[end - 1].order if end else tuple(range(self._rank))
 
     def total(self, start: int, end: int) -> dict[int, tuple[int, int]]:
         """(begin, end) that steps drop, by axis of the ConvTranspose."""
-        sums = dict.fromkeys(range(self.rank), (0, 0))
+        sums = dict.fromkeys(range(self._rank), (0, 0))
         for step in self.steps[start:end]:
             for axis, (begin, back) in step.crops.items():
-                sums[axis] = (sums[axis][0] + begin, sums[axis][1] + back)
+                before = sums.get(axis, (0, 0))
+                sums[axis] = (before[0] + begin, before[1] + back)
         return sums
 
     def _follow(self) -> None:
@@ -106,7 +117,7 @@ class Chain:
             if step is None:
                 return
             self.steps.append(step)
-            value = node.outputs[0]
+            value = step.output
 
     def _next(self, value: ir.Value) -> ir.Node | None:
         """The only reader besides Shape."""
@@ -131,10 +142,15 @@ class Chain:
         found = passage(node, value, self.rank, self._known, self._opset)
         if found is None:
             return None
-        self._order = tuple(self._order[i] for i in found.order)
+        self._order = tuple(self._new_axis() if i == NEW else self._order[i] for i in found.order)
         for axis in found.pinned:
             self._pinned.setdefault(self._order[axis], node.op_type)
-        return Step(node, self._order)
+        return Step(node, node.outputs[0], self._order)
+
+    def _new_axis(self) -> int:
+        axis = len(self._sizes)
+        self._sizes[axis] = Affine(1)
+        return axis
 
     def _crop(self, node: ir.Node) -> Step | None:
         reading = read_crop(node, self)
@@ -167,7 +183,7 @@ class Chain:
         if open_bounds and any(b or e for b, e in folded.values()):
             self.misses.append(Refusal("CT414", f"axes {sorted(kept)}"))
             folded = {}
-        step = Step(node, self._order, crop=True, rest=rest)
+        step = Step(node, read_part(node), self._order, crop=True, rest=rest)
         for axis in kept:
             self._pin(axis, node)
         for axis, (begin, end) in reading.crops.items():
@@ -185,18 +201,19 @@ class Chain:
 
     def _drop(self, step: Step, axis: int, begin: int, end: int) -> None:
         step.crops[axis] = (begin, end)
-        self._dropped[axis] += begin + end
+        self._dropped[axis] = self._dropped.get(axis, 0) + begin + end
         self._sizes[axis] = self._sizes[axis].plus(-begin - end)
 
     def _refusal(self, axis: int, begin: int, end: int) -> Refusal | None:
         """Why the pads cannot take over a crop of an axis of the ConvTranspose."""
         if not begin and not end:
             return None
-        if axis < 2:
-            return Refusal("CT404", "batch" if axis == 0 else "channels")
+        if not 2 <= axis < self._rank:
+            where = ("batch", "channels")[axis] if axis < 2 else "an axis that was added"
+            return Refusal("CT404", where)
         if axis in self._pinned:
             return Refusal("CT411", f"{self._pinned[axis]} on axis {axis}")
-        left = self._smallest(axis) - self._dropped[axis] - begin - end
+        left = self._smallest(axis) - self._dropped.get(axis, 0) - begin - end
         return Refusal("CT407", f"{left} rows on axis {axis}") if left < 1 else None
 
     def _smallest(self, axis: int) -> int:
@@ -204,7 +221,7 @@ class Chain:
         along = tuple(self.read.spec.axes())[axis - 2]
         length = self._lengths[axis].lower(self.least) or 1
         if self._lengths[axis].value is None:
-            length = max(length, _smallest(along))
+            length = max(length, along.least_length)
         return along.output_length(length)
 
     def readers_go(self, end: int) -> bool:
@@ -223,11 +240,6 @@ class Chain:
                 return False
             pending += [u.node for o in node.outputs for u in o.uses()]
         return True
-
-
-def _smallest(axis: Axis) -> int:
-    """Fewest input rows that give an output row; ONNX Runtime refuses fewer."""
-    return max(1, 1 - (axis.offset - 1) // axis.stride)
 
 
 def _is_shape(node: ir.Node) -> bool:

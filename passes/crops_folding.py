@@ -41,13 +41,13 @@ class Folding:
                 continue
             narrower.append((value, done - 1))
             narrowed = step.crop and step.effective
-            value = self._narrowed(step) if narrowed else step.node.outputs[0]
+            value = self._narrowed(step) if narrowed else step.output
         for changed, done in narrower:
             self._rename(changed, done)
 
     def _remove(self, step: Step, value: ir.Value, *, last: bool) -> None:
         """Take the node out; what it read is what it made."""
-        old, graph = step.node.outputs[0], step.node.graph
+        old, graph = step.output, step.node.graph
         if graph is None:
             raise AssertionError("each step is folded once")
         old.replace_all_uses_with(value, replace_graph_outputs=True)
@@ -97,7 +97,7 @@ class Folding:
         order = self._chain.order(done)
         value.shape = ir.Shape(
             [
-                d if left[axis] == (0, 0) else d - sum(left[axis]) if isinstance(d, int) else None
-                for d, axis in zip(value.shape, order, strict=True)
+                d if not any(gone) else d - sum(gone) if isinstance(d, int) else None
+                for d, gone in zip(value.shape, (left.get(a, (0, 0)) for a in order), strict=True)
             ]
         )

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from convt_onnx.graph.bounds import Affine
-from convt_onnx.graph.bounds_sizes import BROADCASTING, ELEMENTWISE, Sizes, ints, is_standard
+from convt_onnx.graph.bounds_layout import LAYOUTS
+from convt_onnx.graph.bounds_sizes import BROADCASTING, ELEMENTWISE, Sizes
+from convt_onnx.graph.bounds_symbols import ints, is_standard
 
 # Binary operators said with `axis` and `broadcast` before.
 BROADCAST_OPSET = 7
@@ -18,7 +20,7 @@ class Passage:
     """How the axes come out.
 
     Attributes:
-        order: Axis of the input that each axis of the output is.
+        order: Axis of the input, or NEW, that each axis of the output is.
         pinned: Axes of the output along which the operator is not the same everywhere.
     """
 
@@ -41,9 +43,9 @@ def passage(node: ir.Node, value: ir.Value, rank: int, sizes: Sizes, opset: int)
         pinned = _scaled(node, value, rank, sizes)
     elif node.op_type == "BatchNormalization":
         pinned = frozenset([1]) if _inference(node, value, opset) else None
-    elif node.op_type == "Transpose":
-        order = ints(node, "perm") or tuple(reversed(straight))
-        return Passage(order, frozenset()) if sorted(order) == list(straight) else None
+    elif node.op_type in LAYOUTS:
+        order = sizes.layout(node) if node.inputs[0] is value else None
+        return None if order is None else Passage(order, frozenset())
     else:
         return None
     return None if pinned is None else Passage(straight, pinned)

@@ -1,15 +1,15 @@
-"""What a Slice, Pad or Crop drops, if it is the same for every input size."""
+"""What a Slice, Split, Pad or Crop drops, if it is the same for every input size."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import onnx_ir as ir
 
 from convt_onnx.graph.bounds import Affine
-from convt_onnx.graph.bounds_sizes import ints, is_standard
+from convt_onnx.graph.bounds_symbols import Item, ints, is_standard, numbers
 from convt_onnx.graph.bounds_vectors import Vectors
 from convt_onnx.reasons import Refusal
 
@@ -21,13 +21,16 @@ class View(Protocol):
     """The value that a crop reads: what is known of its sizes."""
 
     vectors: Vectors
-    rank: int
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
 
     def size(self, axis: int) -> Affine:
         """Size of an axis."""
 
-    def least(self, key: object) -> int:
-        """Lower bound of a symbol in a size."""
+    def least(self, key: Hashable) -> int | None:
+        """Lower bound of a symbol in a size, None where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,18 @@ class Reading:
 
 def is_crop(node: ir.Node) -> bool:
     """Whether a node may drop rows at the ends of an axis."""
+    if node.op_type == "Split":
+        return is_standard(node) and len(_read_parts(node)) == 1
     return is_standard(node) and node.op_type in ("Slice", "Pad", "Crop")
+
+
+def read_part(node: ir.Node) -> ir.Value:
+    """The value that a crop makes: of a Split, the part that is read."""
+    return _read_parts(node)[0] if node.op_type == "Split" else node.outputs[0]
+
+
+def _read_parts(node: ir.Node) -> list[ir.Value]:
+    return [o for o in node.outputs if o.uses() or o.is_graph_output()]
 
 
 def read_crop(node: ir.Node, view: View) -> Reading | Refusal | None:
@@ -67,6 +81,7 @@ def read_crop(node: ir.Node, view: View) -> Reading | Refusal | None:
         "Slice": _slice,
         "Pad": _pad,
         "Crop": _crop,
+        "Split": _split,
     }
     return readers[node.op_type](node, view)
 
@@ -137,15 +152,16 @@ def _dropped(
     if start is None or end is None:
         return Refusal("CT405", f"bounds of axis {axis}")
     size = view.size(axis)
-    detail = f"{start}:{end} of {size} on axis {axis}"
+    run_time = any(isinstance(key, Item) for key, _ in start.terms | end.terms)
+    unlike = Refusal("CT405" if run_time else "CT406", f"{start}:{end} of {size} on axis {axis}")
     first, last = _position(start, size, view), _position(end, size, view)
     if first is None or last is None or first.value is None:
-        return Refusal("CT406", detail)
+        return unlike
     begin = max(0, first.value)
     if last.value is not None and last.value >= ENDLESS:
         return begin, 0
     back = size.minus(last).value
-    return Refusal("CT406", detail) if back is None else (begin, max(0, back))
+    return unlike if back is None else (begin, max(0, back))
 
 
 def _position(bound: Affine, size: Affine, view: View) -> Affine | None:
@@ -199,3 +215,31 @@ def _crop(node: ir.Node, view: View) -> Reading | Refusal:
             return found
         reading.crops[axis] = found
     return reading
+
+
+def _split(node: ir.Node, view: View) -> Reading | Refusal:
+    """Parts before and behind the one that is read; the lengths add up to the size."""
+    axes = _normal(ints(node, "axis") or (0,), view.rank)
+    if axes is None:
+        return Refusal("CT408", "axis of the Split")
+    axis, place = axes[0], node.outputs.index(read_part(node))
+    lengths = _lengths(node, view, axis)
+    if lengths is None or len(lengths) != len(node.outputs):
+        return Refusal("CT405", "lengths of the Split")
+    before, behind = numbers(lengths[:place]), numbers(lengths[place + 1 :])
+    if before is None or behind is None:
+        return Refusal("CT406", f"parts of the Split on axis {axis}")
+    return Reading({axis: (sum(before), sum(behind))}, {}, {})
+
+
+def _lengths(node: ir.Node, view: View, axis: int) -> Sequence[Affine | None] | None:
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        return view.vectors.vector(node.inputs[1])
+    written = ints(node, "split")
+    if written is not None:
+        return _affine(written)
+    size, count = view.size(axis).value, len(node.outputs)
+    if size is None:
+        return [None] * count
+    part = -(-size // count)
+    return _affine([*[part] * (count - 1), size - part * (count - 1)])

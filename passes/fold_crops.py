@@ -39,9 +39,11 @@ class FoldCrops(Pass):
         6. crop(f(y)), f elementwise, or with parameters that are the same along the cropped axes
            (Relu, Clip, Cast, Mul by [C, 1, 1], BatchNormalization, QuantizeLinear, ...)
                                                       -> f(ConvTranspose <pads=[p + b, q + e]>)
-        7. crop(Transpose(y))                         -> Transpose(ConvTranspose <...>)
+        7. crop(f(y)), f one of Transpose, Squeeze, Unsqueeze
+                                                      -> f(ConvTranspose <...>)
         8. a Slice that also cuts other axes          -> it keeps those
         9. a crop of nothing                          -> gone; so is what computed the bounds
+        10. Split(y) of which one part is read        -> rule 1 with what lies before and behind it
 
     The last value that is cropped keeps its name, whatever makes it then; values before it that
     have fewer rows now get new names. Not where the uncropped output is read elsewhere or is an
@@ -50,7 +52,7 @@ class FoldCrops(Pass):
     """
 
     name = "fold-crops"
-    summary = "Slice, Pad with negative pads and Crop behind the node become pads"
+    summary = "Slice, Split, Pad with negative pads and Crop behind the node become pads"
     makes_values = True
 
     def run(self, model: ir.Model) -> Iterator[str]:
@@ -119,7 +121,7 @@ def _cropped(chain: Chain, end: int) -> ConvTransposeSpec:
 
 def _described(chain: Chain, end: int) -> str:
     total = chain.total(0, end)
-    spatial = [total[axis] for axis in range(2, chain.rank)]
+    spatial = [total[axis] for axis in range(2, chain.read.spec.ndim + 2)]
     begins, ends = [b for b, _ in spatial], [e for _, e in spatial]
     kinds = [s.node.op_type for s in chain.steps[:end] if s.crop and s.effective]
     return f"{' and '.join(kinds)} folded, {begins} rows at the begin and {ends} at the end"

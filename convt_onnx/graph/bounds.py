@@ -12,6 +12,9 @@ from convt_onnx.graph.symbols import is_plain
 # Names that exporters give to any open size: two of them need not be equal.
 NO_NAME = re.compile(r"unk|none\b|null\b|dynamic\b|any\b|dyn\b|dim\b", re.IGNORECASE)
 
+# The smallest number that a symbol stands for, None where there is none.
+Least = Callable[[Hashable], int | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:
@@ -50,13 +53,17 @@ class Affine:
         """Difference."""
         return self.plus(other.times(-1))
 
-    def lower(self, least: Callable[[Hashable], int]) -> int | None:
+    def lower(self, least: Least) -> int | None:
         """The smallest value where each symbol is at least `least`; None where there is none."""
-        if any(f < 0 for _, f in self.terms):
-            return None
-        return self.constant + sum(f * least(k) for k, f in self.terms)
+        total = self.constant
+        for key, factor in self.terms:
+            low = least(key)
+            if factor < 0 or low is None:
+                return None
+            total += factor * low
+        return total
 
-    def upper(self, least: Callable[[Hashable], int]) -> int | None:
+    def upper(self, least: Least) -> int | None:
         """The largest value where each symbol is at least `least`; None where there is none."""
         negated = self.times(-1).lower(least)
         return None if negated is None else -negated
@@ -114,10 +121,11 @@ def product(a: Affine, b: Affine) -> Affine | None:
     return None if b.value is None else a.times(b.value)
 
 
-def quotient(a: Affine, b: Affine, least: Callable[[Hashable], int]) -> Affine | None:
+def quotient(a: Affine, b: Affine, least: Least) -> Affine | None:
     """a / b in integers, where it is the same rounded towards zero and down."""
     d = b.value
-    if d is None or d < 1 or any(f % d for _, f in a.terms):
+    if d is None or d < 1 or any(f % d or least(k) is None for k, f in a.terms):
+        # A number of any size may wrap when it is multiplied; what is divided must not have.
         return None
     low = a.lower(least)
     if a.constant % d and (low is None or low < 0):
@@ -125,7 +133,7 @@ def quotient(a: Affine, b: Affine, least: Callable[[Hashable], int]) -> Affine |
     return Affine(a.constant // d, frozenset((k, f // d) for k, f in a.terms))
 
 
-def remainder(a: Affine, b: Affine, least: Callable[[Hashable], int]) -> Affine | None:
+def remainder(a: Affine, b: Affine, least: Least) -> Affine | None:
     """a mod b for a >= 0, where it is the same number for every size."""
     d, low = b.value, a.lower(least)
     if d is None or d < 1 or low is None or low < 0 or any(f % d for _, f in a.terms):
@@ -133,7 +141,7 @@ def remainder(a: Affine, b: Affine, least: Callable[[Hashable], int]) -> Affine 
     return Affine(a.constant % d)
 
 
-def larger(a: Affine, b: Affine, least: Callable[[Hashable], int]) -> Affine | None:
+def larger(a: Affine, b: Affine, least: Least) -> Affine | None:
     """max(a, b), where the same of the two is the larger one for every size."""
     low, high = a.minus(b).lower(least), a.minus(b).upper(least)
     if low is not None and low >= 0:
@@ -141,7 +149,7 @@ def larger(a: Affine, b: Affine, least: Callable[[Hashable], int]) -> Affine | N
     return b if high is not None and high <= 0 else None
 
 
-def smaller(a: Affine, b: Affine, least: Callable[[Hashable], int]) -> Affine | None:
+def smaller(a: Affine, b: Affine, least: Least) -> Affine | None:
     """min(a, b), where the same of the two is the smaller one for every size."""
     found = larger(a.times(-1), b.times(-1), least)
     return None if found is None else found.times(-1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
 
 import onnx_ir as ir
 
 from convt_onnx.errors import GeometryError
 from convt_onnx.graph.bounds import Affine, parse_size
+from convt_onnx.graph.bounds_layout import LAYOUTS, NEW, layout
+from convt_onnx.graph.bounds_symbols import Item, OpenSize, ints, is_standard, least, numbers
 from convt_onnx.graph.node import ConvTransposeNode, read_node
 from convt_onnx.graph.operands import Dim, Shapes
 
@@ -28,30 +29,14 @@ _SAME_SHAPE = ELEMENTWISE | frozenset(
         "LayerNormalization LogSoftmax LpNormalization QuantizeLinear Softmax"
     ).split()
 )
-_SAME_RANK = frozenset(
-    "AveragePool Concat LpPool MaxPool Pad Resize Slice Transpose Upsample".split()
-)
+_SAME_RANK = frozenset("AveragePool Concat LpPool MaxPool Pad Resize Slice Upsample".split())
 # Beyond it a size is a symbol of its own, which proves less and is never wrong.
 MAX_DEPTH = 64
 # The rank of a sum is looked for in each operand, these many times in a row.
 MAX_BRANCHES = 4
 
 
-def is_standard(node: ir.Node) -> bool:
-    """An operator of the ONNX standard."""
-    return node.domain in ("", "ai.onnx")
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSize:
-    """The symbol of a size that has no name; `era` tells one from what the value had before."""
-
-    value: ir.Value
-    axis: int
-    era: int
-
-    def __str__(self) -> str:
-        return f"size({self.value.name}, {self.axis})"
+Elements = Callable[[ir.Value | None, int], list[Affine | None] | None]
 
 
 class Sizes:
@@ -59,6 +44,7 @@ class Sizes:
 
     A named size is at least 1, others at least 0, except for what `assume` was told. Sizes are
     kept, so a graph is traced once; `forget` is for values whose sizes a rewrite has changed.
+    `elements` reads the pads that a graph computes; whoever can do so puts it there.
     """
 
     def __init__(self, ir_version: int, shapes: Shapes) -> None:
@@ -69,11 +55,11 @@ class Sizes:
         self._read: dict[ir.Node, ConvTransposeNode | None] = {}
         self._ranks: dict[ir.Value, int] = {}
         self._least: dict[Hashable, int] = {}
+        self.elements: Elements = lambda value, depth: None
 
-    def least(self, key: Hashable) -> int:
-        """Lower bound of a symbol."""
-        named = isinstance(key, str) and key.isidentifier()
-        return self._least.get(key, 1 if named else 0)
+    def least(self, key: Hashable) -> int | None:
+        """Lower bound of a symbol, None where it has none."""
+        return self._least.get(key, least(key))
 
     def rank(self, value: ir.Value, depth: int = 0) -> int | None:
         """Number of axes, where known."""
@@ -90,6 +76,9 @@ class Sizes:
                 source = node.inputs[1]
             elif node.op_type in BROADCASTING:
                 return self._broadcast_rank(node, depth + 1)
+            elif node.op_type in LAYOUTS:
+                order = self.layout(node, depth + 1)
+                return None if order is None else len(order)
             elif node.op_type in _SAME_SHAPE or node.op_type in _SAME_RANK:
                 source = node.inputs[0]
             else:
@@ -113,14 +102,15 @@ class Sizes:
         return known[axis]
 
     def assume(self, sizes: Sequence[Affine], least: Sequence[int]) -> None:
-        """Lower bounds of sizes that are a symbol; what was assumed before is dropped."""
-        self._least = {
-            key: low
-            for size, low in zip(sizes, least, strict=True)
-            if size.constant == 0 and len(size.terms) == 1
-            for key, factor in size.terms
-            if factor == 1
-        }
+        """Lower bounds of sizes that depend on one symbol; what was assumed before is dropped."""
+        self._least = {}
+        for size, low in zip(sizes, least, strict=True):
+            if len(size.terms) != 1:
+                continue
+            ((key, factor),) = size.terms
+            if factor > 0:
+                bounds = (-((size.constant - low) // factor), self.least(key))
+                self._least[key] = max(b for b in bounds if b is not None)
 
     def know(self, read: ConvTransposeNode) -> None:
         """Take a node as somebody has read it; its input has the rank of the weight."""
@@ -149,9 +139,9 @@ class Sizes:
         if isinstance(dim, int):
             return Affine(dim)
         traced = self._trace(value, axis, depth + 1) if depth < MAX_DEPTH else None
-        if traced is not None and not (isinstance(dim, str) and _unnamed(traced)):
-            return traced
-        return traced if dim is None else parse_size(dim) or traced
+        if traced is None or (isinstance(dim, str) and _says_less(traced, dim)):
+            return None if dim is None else parse_size(dim) or traced
+        return traced
 
     def _trace(self, value: ir.Value, axis: int, depth: int) -> Affine | None:
         node = value.producer()
@@ -165,27 +155,62 @@ class Sizes:
             return None
         if node.op_type in _SAME_SHAPE:
             return self.size(node.inputs[0], axis, depth)
-        if node.op_type == "Transpose":
-            return self._transpose(node, node.inputs[0], axis, depth)
+        if node.op_type in LAYOUTS:
+            return self._moved(node, node.inputs[0], axis, depth)
         if node.op_type == "Conv":
             return self._conv(node, node.inputs[0], axis, depth)
         if node.op_type == "Concat":
             return self._concat(node, node.inputs[0], axis, depth)
-        return None
+        return self._pad(node, node.inputs[0], axis, depth) if node.op_type == "Pad" else None
 
-    def _transpose(self, node: ir.Node, x: ir.Value, axis: int, depth: int) -> Affine | None:
-        perm = ints(node, "perm")
-        if perm is None:
-            rank = self.rank(x)
-            perm = None if rank is None else tuple(reversed(range(rank)))
-        return None if perm is None or axis >= len(perm) else self.size(x, perm[axis], depth)
+    def layout(self, node: ir.Node, depth: int = 0) -> tuple[int, ...] | None:
+        """The axis of its input, or NEW, that each axis of one of LAYOUTS is, where known."""
+        x = node.inputs[0]
+        rank = None if x is None else self.rank(x, depth)
+        return (
+            None if rank is None else layout(node, rank, lambda v: numbers(self.elements(v, depth)))
+        )
+
+    def _moved(self, node: ir.Node, x: ir.Value, axis: int, depth: int) -> Affine | None:
+        order = self.layout(node)
+        if order is None or axis >= len(order):
+            return None
+        return Affine(1) if order[axis] == NEW else self.size(x, order[axis], depth)
 
     def _concat(self, node: ir.Node, x: ir.Value, axis: int, depth: int) -> Affine | None:
         joined = ints(node, "axis")
         rank = self.rank(x)
-        if joined is None or rank is None or joined[0] % rank == axis:
+        if joined is None or rank is None:
             return None
-        return self.size(x, axis, depth)
+        if joined[0] % rank != axis:
+            return self.size(x, axis, depth)
+        total = Affine(0)
+        for part in node.inputs:
+            if part is None:
+                return None
+            total = total.plus(self.size(part, axis, depth))
+        return total
+
+    def _pad(self, node: ir.Node, x: ir.Value, axis: int, depth: int) -> Affine | None:
+        rank = self.rank(x)
+        if rank is None:
+            return None
+        given = [*node.inputs, None, None, None]
+        axes: list[int] | None = list(range(rank))
+        if given[3] is not None:
+            axes = numbers(self.elements(given[3], depth))
+        pads = self.elements(given[1], depth) if given[1] is not None else _attribute_pads(node)
+        if axes is None or pads is None or len(pads) != 2 * len(axes):
+            return None
+        size = self.size(x, axis, depth)
+        for place, padded in enumerate(axes):
+            begin, end = pads[place], pads[place + len(axes)]
+            if padded % rank != axis:
+                continue
+            if begin is None or end is None:
+                return None
+            size = size.plus(begin).plus(end)
+        return size
 
     def _broadcast(self, node: ir.Node, value: ir.Value, axis: int, depth: int) -> Affine | None:
         rank = self.rank(value)
@@ -199,7 +224,30 @@ class Sizes:
             if v is not None and axis >= rank - r
         ]
         different = {s for s in sizes if s != Affine(1)}
-        return Affine(1) if not different else different.pop() if len(different) == 1 else None
+        if len(different) < 2:
+            return different.pop() if different else Affine(1)
+        for v, r in zip(node.inputs, known, strict=True):
+            if v is not None and axis >= rank - r and self._several(v, axis - (rank - r)):
+                # The other operands have as many, or one.
+                return self.size(v, axis - (rank - r), depth)
+        return None
+
+    def _several(self, value: ir.Value, axis: int) -> bool:
+        """Whether an axis has two rows or more, whatever the model is fed with."""
+        low = self.size(value, axis).lower(least)
+        if low is not None and low > 1:
+            return True
+        node = value.producer()
+        while node is not None and node.op_type in _SAME_SHAPE and is_standard(node):
+            source = node.inputs[0] if value is node.outputs[0] else None
+            if source is None:
+                return False
+            value, node = source, source.producer()
+        known = None if node is None else self._read.get(node)
+        if known is None or known.late is not None or not 2 <= axis < known.spec.ndim + 2:
+            return False
+        along = tuple(known.spec.axes())[axis - 2]
+        return along.output_length(along.least_length) > 1
 
     def _conv_transpose(self, node: ir.Node, axis: int, depth: int) -> Affine | None:
         if node not in self._read:
@@ -241,15 +289,12 @@ class Sizes:
         return size.plus(pads[i] + pads[i + n] - (kernel - 1) * dilation)
 
 
-def _unnamed(size: Affine) -> bool:
-    return any(not isinstance(key, str) for key, _ in size.terms)
+def _says_less(traced: Affine, dim: str) -> bool:
+    """Whether a traced size is of symbols of its own where the file has a name for it."""
+    kinds = {type(key) for key, _ in traced.terms}
+    return OpenSize in kinds or (Item in kinds and dim.isidentifier())
 
 
-def ints(node: ir.Node, name: str) -> tuple[int, ...] | None:
-    """An attribute of one or several integers; None where absent or given by the caller."""
-    attribute = node.attributes.get(name)
-    if attribute is None or attribute.is_ref():
-        return None
-    if attribute.type == ir.AttributeType.INT:
-        return (attribute.as_int(),)
-    return tuple(attribute.as_ints()) if attribute.type == ir.AttributeType.INTS else None
+def _attribute_pads(node: ir.Node) -> list[Affine | None] | None:
+    pads = ints(node, "pads") or ints(node, "paddings")
+    return None if pads is None else [Affine(p) for p in pads]

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from convt_onnx.graph.bounds import Affine, larger, product, quotient, remainder, smaller
-from convt_onnx.graph.bounds_sizes import Sizes, ints, is_standard
+from convt_onnx.graph.bounds_sizes import Sizes
+from convt_onnx.graph.bounds_symbols import Item, ints, is_standard, numbers
 from convt_onnx.graph.operands import constant
 
 Items = npt.NDArray[Any]
@@ -35,18 +36,22 @@ class Tensor:
 
     def numbers(self) -> list[int] | None:
         """All elements in order, None where any is not a number."""
-        values = [None if a is None else a.value for a in self.items.flat]
-        known = [v for v in values if v is not None]
-        return known if len(known) == len(values) else None
+        return numbers(list(self.items.flat))
 
 
 class Vectors:
-    """Evaluates what exporters compute crop bounds with; anything else is None."""
+    """Evaluates what exporters compute crop bounds with; anything else is None.
+
+    What is cast to 64-bit integers and not known, such as a size that was rounded as a float, is
+    a symbol of its own: sums with the same number can still be told apart. `sizes` reads the pads
+    that the graph computes with this from here on.
+    """
 
     def __init__(self, ir_version: int, sizes: Sizes) -> None:
         self._ir_version = ir_version
         self._sizes = sizes
         self._known: dict[ir.Value, Tensor | None] = {}
+        sizes.elements = self.vector
         least = sizes.least
         self._binary: dict[str, Binary] = {
             "Add": Affine.plus,
@@ -58,9 +63,9 @@ class Vectors:
             "Min": lambda a, b: smaller(a, b, least),
         }
 
-    def vector(self, value: ir.Value | None) -> list[Affine | None] | None:
+    def vector(self, value: ir.Value | None, depth: int = 0) -> list[Affine | None] | None:
         """The elements of a 1-D tensor; None where nothing is known of it."""
-        found = None if value is None else self._tensor(value, 0)
+        found = None if value is None else self._tensor(value, depth)
         return None if found is None or found.items.ndim != 1 else list(found.items)
 
     def numbers(self, value: ir.Value | None) -> list[int] | None:
@@ -73,13 +78,14 @@ class Vectors:
             found = self._find(value, depth) if depth < MAX_DEPTH else None
             if found is not None and found.items.size > MAX_ITEMS:
                 found = None
-            self._known[value] = found or self._unknown(value)
+            found = found or self._unknown(value, depth)
+            self._known[value] = _named(found, value) if found else None
         return self._known[value]
 
-    def _unknown(self, value: ir.Value) -> Tensor | None:
+    def _unknown(self, value: ir.Value, depth: int) -> Tensor | None:
         """Unknown elements, where at least their number is known."""
         rank = self._sizes.rank(value)
-        shape = [self._sizes.size(value, a).value for a in range(rank or 0)]
+        shape = [self._sizes.size(value, a, depth).value for a in range(rank or 0)]
         known = tuple(n for n in shape if n is not None)
         if rank is None or len(known) != rank or prod(known) > MAX_ITEMS:
             return None
@@ -97,7 +103,7 @@ class Vectors:
         ):
             return None
         if node.op_type == "Shape":
-            return self._shape(node)
+            return self._shape(node, depth)
         arguments: list[Tensor | None] = []
         for v in node.inputs:
             found = None if v is None else self._tensor(v, depth + 1)
@@ -118,14 +124,25 @@ class Vectors:
             return None
         return None if items is None else _typed(node, Tensor(items, present[0].real))
 
-    def _shape(self, node: ir.Node) -> Tensor | None:
+    def _shape(self, node: ir.Node, depth: int) -> Tensor | None:
         x = node.inputs[0]
         rank = None if x is None else self._sizes.rank(x)
         if x is None or rank is None:
             return None
         start, end = ints(node, "start"), ints(node, "end")
         axes = range(rank)[None if start is None else start[0] : None if end is None else end[0]]
-        return Tensor(_array([self._sizes.size(x, a) for a in axes], (len(axes),)))
+        return Tensor(_array([self._sizes.size(x, a, depth) for a in axes], (len(axes),)))
+
+
+def _named(tensor: Tensor, value: ir.Value) -> Tensor:
+    """Symbols for what is not known of a Cast's result."""
+    node = value.producer()
+    if node is None or node.op_type != "Cast" or ints(node, "to") != (int(ir.DataType.INT64),):
+        return tensor
+    items = [
+        Affine.symbol(Item(value, i)) if a is None else a for i, a in enumerate(tensor.items.flat)
+    ]
+    return Tensor(_array(items, tensor.items.shape))
 
 
 def _array(items: Sequence[Affine | None], shape: tuple[int, ...]) -> Items:
@@ -201,9 +218,13 @@ def _typed(node: ir.Node, tensor: Tensor) -> Tensor | None:
     if to not in INTEGERS and to not in FLOATS:
         return None
     limit = EXACT_FLOAT if to in FLOATS else 1 << INTEGERS[to]
+
+    def fits(a: Affine) -> bool:
+        wraps = to == ir.DataType.INT32 and any(isinstance(key, Item) for key, _ in a.terms)
+        return abs(a.constant) < limit and not wraps
+
     fitting = [
-        None if a is None or abs(a.constant) >= limit else _fitting(a, to in FLOATS)
-        for a in tensor.items.flat
+        None if a is None or not fits(a) else _fitting(a, to in FLOATS) for a in tensor.items.flat
     ]
     return Tensor(_array(fitting, tensor.items.shape), to in FLOATS)
 
