@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "optimize": ("optimize_command", "Rewrite a model for a target, verify and write it."),
     "inspect": ("inspect_command", "Tell what each node is, costs, and becomes on each target."),
     "verify": ("verify_command", "Compare two models in ONNX Runtime."),
+    "build": ("build_command", "Build a TensorRT or TensorRT-RTX engine and check it."),
     "explain": ("explain_command", "Tell more about a reason id."),
     "models": ("models_command", "List or export the decoders that come with the tool."),
     "doctor": ("doctor_command", "Tell what is installed and which parts work."),

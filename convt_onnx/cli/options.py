@@ -131,21 +131,27 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     Raises:
         UsageError: It is not of that form.
     """
-    shapes = {}
-    for text in texts:
-        name, colon, dims = text.rpartition(":")
-        try:
-            shape = tuple(int(d) for d in dims.replace("x", ",").split(","))
-        except ValueError:
-            shape = ()
-        if not colon or not name or not shape or min(shape) < 1:
-            raise UsageError(
-                f"cannot read the shape {text!r}",
-                where="--input-shapes",
-                help="--input-shapes NAME:1,3,64,64 with positive sizes",
-            )
-        shapes[name] = shape
-    return shapes
+    return dict(parse_shape(text, "--input-shapes") for text in texts)
+
+
+def parse_shape(text: str, option: str) -> tuple[str, tuple[int, ...]]:
+    """`NAME:1,3,64` to a pair.
+
+    Raises:
+        UsageError: It is not of that form; the error names the option.
+    """
+    name, colon, dims = text.rpartition(":")
+    try:
+        shape = tuple(int(d) for d in dims.replace("x", ",").split(","))
+    except ValueError:
+        shape = ()
+    if not colon or not name or not shape or min(shape) < 1:
+        raise UsageError(
+            f"cannot read the shape {text!r}",
+            where=option,
+            help=f"{option} NAME:1,3,64,64 with positive sizes",
+        )
+    return name, shape
 
 
 def parse_forms(texts: Sequence[str]) -> dict[str, str]:

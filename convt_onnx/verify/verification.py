@@ -97,7 +97,7 @@ def verify(
         notes.append("compared in float32: the CPU provider computes no narrower or wider float")
         original, rewritten = float32_twin(original), float32_twin(rewritten)
     inputs, wanted, refused = _run_original(original, rewritten, options)
-    tolerance = _tolerance(options, quantised)
+    tolerance = tolerance_for(options, quantised)
     outputs: tuple[Comparison, ...] = ()
     if refused:
         notes.append(f"the original does not run ({refused}); nodes are judged by the oracle alone")
@@ -162,7 +162,8 @@ def _names(graph: onnx.GraphProto, what: str) -> set[str]:
     return {i.name for i in graph.input} - {t.name for t in graph.initializer}
 
 
-def _tolerance(options: VerifyOptions, quantised: bool) -> Tolerance:
+def tolerance_for(options: VerifyOptions, quantised: bool) -> Tolerance:
+    """The user's tolerance, completed by what suits a model that quantises or does not."""
     default = QUANTISED if quantised else Tolerance()
     rtol = default.rtol if options.rtol is None else options.rtol
     return replace(default, atol=options.atol, rtol=rtol)
@@ -173,17 +174,22 @@ def _run_original(
 ) -> tuple[Inputs, Arrays, str]:
     """Inputs that the original runs on, its outputs, and why it does not run where it does not."""
     try:
-        return *_run_on_some(original, options), ""
+        return *run_on_some(original, options), ""
     except RunError as error:
         refused = error
     try:
-        inputs, _ = _run_on_some(rewritten, options)
+        inputs, _ = run_on_some(rewritten, options)
     except RunError:
         raise refused from None
     return inputs, {}, refused.where
 
 
-def _run_on_some(source: Source, options: VerifyOptions) -> tuple[Inputs, Arrays]:
+def run_on_some(source: Source, options: VerifyOptions) -> tuple[Inputs, Arrays]:
+    """Inputs that a model runs on, and its outputs.
+
+    Raises:
+        RunError: It does not load, or runs on none that were tried.
+    """
     runner = Runner(source)
     if options.inputs is not None:
         inputs = from_file(options.inputs, runner.inputs)

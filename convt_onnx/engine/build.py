@@ -1,0 +1,260 @@
+"""`build_engine`: optimise, parse, check, build, report."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from convt_onnx.decision import Decision
+from convt_onnx.engine.backend import Backend, load_backend
+from convt_onnx.engine.check import LayerCheck, check_layers, read_nodes
+from convt_onnx.engine.config import Settings, configure, save_timing_cache
+from convt_onnx.engine.inspector import inspect_engine
+from convt_onnx.engine.layers import Layer, layers
+from convt_onnx.engine.log import cause
+from convt_onnx.engine.network import Network, parse
+from convt_onnx.engine.profiles import Profile, complete
+from convt_onnx.engine.proof import Proof, prove
+from convt_onnx.errors import ConvtError, ExitCode, UsageError, VerificationError
+from convt_onnx.model_io.staging import staging
+from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
+from convt_onnx.verify import Verification, VerifyOptions
+
+Progress = Callable[[str], None]
+Monitor = Callable[[Backend], AbstractContextManager[Any]]
+
+
+class BuildError(ConvtError):
+    """TensorRT read the model and did not build an engine."""
+
+    exit_code = ExitCode.CHECK_FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """Everything that `build_engine` takes besides the files.
+
+    Attributes:
+        backend: "tensorrt", "tensorrt-rtx", or "auto" for what is installed.
+        optimize: Whether to rewrite the ConvTranspose nodes first.
+        verify: Whether to prove the rewritten model and the parsed network.
+        profiles: Ranges for open inputs.
+        settings: The builder's.
+        inputs: An .npz file to verify with.
+        force: Whether to replace files that exist.
+        echo: Called with each line of TensorRT's log.
+    """
+
+    backend: str = "auto"
+    optimize: bool = True
+    verify: bool = True
+    profiles: tuple[Profile, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    inputs: Path | None = None
+    force: bool = False
+    echo: Callable[[str], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """What was built.
+
+    Attributes:
+        source, engine: The files.
+        backend: Title and version of the builder.
+        target: What the model was optimised for.
+        decisions: What became of each ConvTranspose; empty where nothing was optimised.
+        verification: Of the rewritten model; None where nothing was rewritten.
+        layers: The network's layers.
+        kinds: How many of each kind.
+        checks: Each deconvolution against its node.
+        proof: The network computed in NumPy against ONNX Runtime.
+        profiles: The ranges that the engine takes.
+        engine_layers: What the engine consists of, where an inspector runs: a device is needed.
+        warnings: From TensorRT's log.
+        bytes: Size of the engine.
+        parse_seconds, build_seconds, seconds: Wall times; `seconds` is that of all.
+    """
+
+    source: Path
+    engine: Path
+    backend: str
+    target: str
+    decisions: tuple[Decision, ...]
+    verification: Verification | None
+    layers: tuple[Layer, ...]
+    kinds: Mapping[str, int]
+    checks: tuple[LayerCheck, ...]
+    proof: Proof
+    profiles: tuple[Profile, ...]
+    engine_layers: tuple[str, ...] | None
+    warnings: tuple[str, ...]
+    bytes: int
+    parse_seconds: float
+    build_seconds: float
+    seconds: float
+
+
+def no_monitor(backend: Backend) -> AbstractContextManager[Any]:
+    """Nobody watches the build."""
+    return nullcontext()
+
+
+def build_engine(
+    model: str | Path,
+    output: str | Path | None = None,
+    options: BuildOptions | None = None,
+    *,
+    progress: Progress = lambda step: None,
+    monitor: Monitor = no_monitor,
+) -> BuildResult:
+    """Build an engine from an ONNX file.
+
+    Args:
+        model: The file.
+        output: Where to write; `<stem>.engine` beside the model by default.
+        options: See BuildOptions.
+        progress: Called with the name of each step.
+        monitor: Makes an IProgressMonitor for the length of the build.
+
+    Raises:
+        MissingPartError: The backend is not installed or cannot build here.
+        ModelError, GeometryError, UsageError: The model or an option is wrong.
+        VerificationError: The rewritten model or the parsed network computes something else.
+        BuildError: TensorRT does not build it.
+    """
+    start = time.perf_counter()
+    options = options or BuildOptions()
+    source = Path(model)
+    engine = source.with_suffix(".engine") if output is None else Path(output)
+    _check_output(source, engine, force=options.force)
+    backend = load_backend(options.backend)
+    with tempfile.TemporaryDirectory(prefix="convt-onnx-") as folder:
+        job = _Job(source, engine, backend, options, Path(folder), progress)
+        parsed, optimized = job.model_to_parse()
+        progress("parsing")
+        began = time.perf_counter()
+        network = parse(backend, parsed, echo=options.echo)
+        parse_seconds = time.perf_counter() - began
+        profiles = complete(network, options.profiles)
+        found, checks, proof = job.checked(network, parsed, profiles)
+        progress("building")
+        began = time.perf_counter()
+        content, cache = job.built(network, profiles, monitor)
+        build_seconds = time.perf_counter() - began
+        job.write(content, cache)
+    return BuildResult(
+        source=source,
+        engine=engine,
+        backend=backend.title,
+        target=backend.target,
+        decisions=optimized.decisions if optimized else (),
+        verification=optimized.verification if optimized else None,
+        layers=found,
+        kinds=dict(Counter(layer.kind for layer in found).most_common()),
+        checks=checks,
+        proof=proof,
+        profiles=profiles,
+        engine_layers=inspect_engine(backend, content),
+        warnings=tuple(network.log.warnings),
+        bytes=len(content),
+        parse_seconds=parse_seconds,
+        build_seconds=build_seconds,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _check_output(source: Path, engine: Path, *, force: bool) -> None:
+    if not engine.parent.is_dir():
+        raise UsageError(f"the folder {engine.parent} does not exist", help="make it first")
+    if engine.resolve() == source.resolve():
+        raise UsageError("the engine would replace the model", where=str(engine), help="-o ENGINE")
+    if engine.exists() and not (force and engine.is_file()):
+        raise UsageError(f"{engine} exists", help="pass --force to replace it, or -o ENGINE")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One call of `build_engine`."""
+
+    source: Path
+    engine: Path
+    backend: Backend
+    options: BuildOptions
+    folder: Path
+    progress: Progress
+
+    def model_to_parse(self) -> tuple[Path, OptimizeResult | None]:
+        """The rewritten model in the temporary folder, or the model itself."""
+        if not self.options.optimize:
+            return self.source, None
+        options = OptimizeOptions(
+            target=self.backend.target, verify=self.options.verify, checks=self._checks()
+        )
+        out = self.folder / "model.onnx"
+        result = optimize(self.source, out, options, progress=self.progress)
+        return out, result
+
+    def _checks(self) -> VerifyOptions:
+        usual = self.options.profiles[0] if self.options.profiles else {}
+        shapes = {name: r.opt for name, r in usual.items()}
+        return VerifyOptions(self.options.inputs, {} if self.options.inputs else shapes)
+
+    def checked(
+        self, network: Network, parsed: Path, profiles: Sequence[Profile]
+    ) -> tuple[tuple[Layer, ...], tuple[LayerCheck, ...], Proof]:
+        """The layers, each deconvolution against its node, and the network against the model."""
+        self.progress("checking the network")
+        found = layers(network)
+        checks = check_layers(found, read_nodes(parsed))
+        if not self.options.verify:
+            return found, checks, Proof(None, (), "not asked for")
+        bad = [c for c in checks if not c.ok]
+        if bad:
+            raise VerificationError(
+                f"{self.backend.title} reads a ConvTranspose as something else",
+                where=f"node {bad[0].node!r}: {bad[0].problems[0]}",
+                help="leave out --no-optimize; --no-verify builds it all the same",
+            )
+        proof = prove(network, self.source, parsed, self._checks(), self.folder)
+        if proof.ok is False:
+            worst = next(c for c in proof.outputs if not c.ok)
+            raise VerificationError(
+                "the parsed network does not compute what the model computes",
+                where=f"output {worst.name!r}: "
+                + (worst.note or f"{worst.max_abs:.3g} at {list(worst.index)}"),
+                help="please report this with the model; --no-verify builds it all the same",
+            )
+        return found, checks, proof
+
+    def built(
+        self, network: Network, profiles: Sequence[Profile], monitor: Monitor
+    ) -> tuple[bytes, bytes | None]:
+        """The engine, and the timing cache where one was asked for."""
+        config = configure(network, self.options.settings, profiles)
+        with monitor(self.backend) as watcher:
+            if watcher is not None and hasattr(config, "progress_monitor"):
+                config.progress_monitor = watcher
+            content = network.builder.build_serialized_network(network.definition, config)
+        if content is None:
+            raise BuildError(
+                f"{self.backend.title} does not build an engine",
+                where=cause(network.log),
+                help="-v shows its log; convt-onnx inspect --target " + self.backend.target,
+            )
+        return bytes(content), save_timing_cache(config, self.options.settings.timing_cache)
+
+    def write(self, content: bytes, cache: bytes | None) -> None:
+        """Engine and timing cache, aside first."""
+        with staging() as stage:
+            with stage.open(self.engine) as file:
+                file.write(content)
+            if cache is not None and self.options.settings.timing_cache is not None:
+                with stage.open(self.options.settings.timing_cache) as file:
+                    file.write(cache)

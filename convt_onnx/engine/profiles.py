@@ -1,0 +1,153 @@
+"""Ranges of sizes that an engine with open inputs is built for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from convt_onnx.engine.network import Network
+from convt_onnx.errors import UsageError
+from convt_onnx.suggest import did_you_mean
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Smallest, usual and largest shape of one input; for a shape input, its values."""
+
+    min: Shape
+    opt: Shape
+    max: Shape
+
+    def holds(self, shape: Sequence[int]) -> bool:
+        """Whether a shape lies inside."""
+        return len(shape) == len(self.min) and all(
+            a <= n <= b for a, n, b in zip(self.min, shape, self.max, strict=True)
+        )
+
+
+Profile = Mapping[str, Range]
+
+
+def read_profiles(
+    mins: Sequence[tuple[str, Shape]],
+    opts: Sequence[tuple[str, Shape]],
+    maxs: Sequence[tuple[str, Shape]],
+) -> tuple[Profile, ...]:
+    """Profiles from --min, --opt and --max; an input's second mention is for the second profile.
+
+    What is not given is taken from what is: max and min from opt, opt from max.
+
+    Raises:
+        UsageError: A range is empty, or its shapes have different ranks.
+    """
+    given: list[dict[str, dict[str, Shape]]] = []
+    for option, pairs in (("min", mins), ("opt", opts), ("max", maxs)):
+        seen: dict[str, int] = {}
+        for name, shape in pairs:
+            number = seen.get(name, 0)
+            seen[name] = number + 1
+            while len(given) <= number:
+                given.append({})
+            given[number].setdefault(name, {})[option] = shape
+    return tuple({name: _range(name, g) for name, g in profile.items()} for profile in given)
+
+
+def _range(name: str, given: Mapping[str, Shape]) -> Range:
+    opt = given.get("opt") or given.get("max") or given["min"]
+    low, high = given.get("min", opt), given.get("max", opt)
+    where = f"--min {_text(low)} --opt {_text(opt)} --max {_text(high)}"
+    if not len(low) == len(opt) == len(high):
+        raise UsageError(f"the ranges of input {name!r} have different ranks", where=where)
+    if any(not a <= b <= c for a, b, c in zip(low, opt, high, strict=True)):
+        raise UsageError(
+            f"the range of input {name!r} is empty",
+            where=where,
+            help="on every axis min <= opt <= max",
+        )
+    return Range(low, opt, high)
+
+
+def complete(network: Network, profiles: Sequence[Profile]) -> tuple[Profile, ...]:
+    """The profiles with every input that needs one, checked against the network.
+
+    Raises:
+        UsageError: An input is unknown, does not fit, or is open and has no range.
+    """
+    inputs = {t.name: t for t in network.inputs}
+    for profile in profiles:
+        for name, wanted in profile.items():
+            if name not in inputs:
+                raise UsageError(
+                    f"no input {name!r}",
+                    where="--min, --opt or --max",
+                    help=did_you_mean(name, inputs),
+                )
+            _check_fit(inputs[name], wanted)
+    open_inputs = [t for t in inputs.values() if _is_open(t)]
+    for profile in profiles or ({},):
+        for tensor in open_inputs:
+            if tensor.name not in profile:
+                raise _no_range(tensor)
+    if not open_inputs:
+        return ()
+    return tuple({t.name: p[t.name] for t in open_inputs} for p in profiles)
+
+
+def _is_open(tensor: Any) -> bool:
+    return tensor.is_shape_tensor or any(d < 0 for d in tensor.shape)
+
+
+def _no_range(tensor: Any) -> UsageError:
+    dims = ",".join("?" if d < 0 else str(d) for d in tensor.shape)
+    example = ",".join("1" if d < 0 else str(d) for d in tensor.shape)
+    what = "values" if tensor.is_shape_tensor else "sizes"
+    return UsageError(
+        f"input {tensor.name!r} has open {what}, so the engine needs a range for it",
+        where=f"{tensor.name}:{dims}",
+        help=f"--min {tensor.name}:{example} --opt {tensor.name}:… --max {tensor.name}:…",
+    )
+
+
+def _check_fit(tensor: Any, wanted: Range) -> None:
+    dims = list(tensor.shape)
+    if tensor.is_shape_tensor:
+        dims = [-1] * (dims[0] if dims else 1)
+    for option, shape in (("min", wanted.min), ("opt", wanted.opt), ("max", wanted.max)):
+        fits = len(shape) == len(dims) and all(
+            d in (-1, n) for d, n in zip(dims, shape, strict=True)
+        )
+        if not fits:
+            shown = ",".join("?" if d < 0 else str(d) for d in dims)
+            raise UsageError(
+                f"the range of input {tensor.name!r} does not fit",
+                where=f"--{option} {tensor.name}:{_text(shape)}, the model has {shown}",
+                help="sizes that the model fixes must be given as they are",
+            )
+
+
+def add_profiles(network: Network, config: Any, profiles: Sequence[Profile]) -> None:
+    """Give the complete profiles to a builder configuration.
+
+    Raises:
+        UsageError: TensorRT does not take one.
+    """
+    inputs = {t.name: t for t in network.inputs}
+    for profile in profiles:
+        made = network.builder.create_optimization_profile()
+        for name, r in profile.items():
+            if inputs[name].is_shape_tensor:
+                made.set_shape_input(name, r.min, r.opt, r.max)
+            else:
+                made.set_shape(name, r.min, r.opt, r.max)
+        if config.add_optimization_profile(made) < 0:
+            raise UsageError(
+                f"{network.backend.title} does not take the profile",
+                where=", ".join(f"{n}:{_text(r.opt)}" for n, r in profile.items()),
+            )
+
+
+def _text(shape: Shape) -> str:
+    return ",".join(map(str, shape))
