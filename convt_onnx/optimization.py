@@ -7,27 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import onnx
-import onnx_ir as ir
-
 from convt_onnx import model_io, pipeline
 from convt_onnx.decide import Choice
 from convt_onnx.decision import Decision
-from convt_onnx.errors import VerificationError
-from convt_onnx.graph.check import require_well_formed
 from convt_onnx.graph.counting import op_counts
-from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
 from convt_onnx.placement import off_device
+from convt_onnx.proof import checked, verified
 from convt_onnx.reasons import REASONS
-from convt_onnx.targets import Target, get_target
+from convt_onnx.targets import get_target
 from convt_onnx.tuning.nodes import NodeTuner
 from convt_onnx.tuning.nodes import Progress as TuneProgress
 from convt_onnx.tuning.options import TuneOptions
 from convt_onnx.tuning.start import node_tuner
 from convt_onnx.tuning.times import Tuning
-from convt_onnx.verify import Source, Verification, VerifyOptions, verify
+from convt_onnx.tuning.whole import Rewrite, Trial, left_as_it_was
+from convt_onnx.verify import Source, Verification, VerifyOptions
 
 Progress = Callable[[str], None]
 
@@ -137,8 +133,11 @@ def optimize(
         model_io.check_destination(loaded, out, force=options.force)
     ops_before = op_counts(loaded.model)
     tuner = node_tuner(target, options.tune, options.checks, source.parent, tune_progress)
-    context, modified = _run_passes(loaded, target, options, progress, tuner)
-    verification = _prove(loaded, context.nodes, options, progress) if modified else None
+    rewrite = _run_passes(loaded, options, progress, tuner)
+    if tuner is not None and rewrite.modified:
+        rewrite = _settled(rewrite, options, progress, tuner)
+    loaded, context, modified = rewrite.loaded, rewrite.context, rewrite.modified
+    verification = _proven(loaded, context, options, progress) if modified else None
     saved = None
     if not options.dry_run:
         progress("writing")
@@ -206,11 +205,11 @@ def _notes(
 
 def _run_passes(
     loaded: model_io.LoadedModel,
-    target: Target,
     options: OptimizeOptions,
     progress: Progress,
     tuner: NodeTuner | None,
-) -> tuple[Context, bool]:
+) -> Rewrite:
+    target = get_target(options.target)
     choice = Choice(options.forms, options.skip)
     passes = pipeline.select(options.passes)
     dequantize = options.dequantize or target.float_weights
@@ -218,25 +217,27 @@ def _run_passes(
     context.misses += [Miss(name, "read", why) for name, why in integer_variants(loaded.model)]
     if not loaded.has_conv_transpose:
         choice.check(set())
-        return context, False
+        return Rewrite(loaded, context, False)
     context.off_device = off_device(loaded.model, target)
     modified = pipeline.run(passes, loaded, context, progress, options.dump)
-    return context, modified
+    return Rewrite(loaded, context, modified)
 
 
-def _prove(
-    loaded: model_io.LoadedModel,
-    nodes: list[ConvTransposeNode],
-    options: OptimizeOptions,
-    progress: Progress,
-) -> Verification | None:
-    """Check the rewritten model, and compare it with the original where that is asked for."""
-    progress("checking")
-    proto = _checked(loaded)
-    if not options.verify:
-        return None
-    progress("verifying")
-    return _verified(loaded, proto, options.checks, nodes)
+def _settled(
+    first: Rewrite, options: OptimizeOptions, progress: Progress, tuner: NodeTuner
+) -> Rewrite:
+    """What is faster than the original: the rewrite, one with fewer forms, or neither."""
+
+    def again() -> Rewrite:
+        return _run_passes(model_io.load(path), options, progress, tuner)
+
+    path = first.loaded.path
+    asked_for = bool(options.forms or options.passes or options.dequantize)
+    trial = Trial(tuner, Source(first.loaded.proto, path.parent), asked_for)
+    settled = trial.settle(first, again)
+    if settled is not None:
+        return settled
+    return Rewrite(model_io.load(path), left_as_it_was(first.context), False)
 
 
 def _written(
@@ -248,38 +249,12 @@ def _written(
     return model_io.copy_unchanged(loaded, out, force=force)
 
 
-def _checked(loaded: model_io.LoadedModel) -> onnx.ModelProto:
-    """The rewritten model, which must pass the checker where the original does."""
-    proto = ir.to_proto(loaded.model)
-    require_well_formed(loaded.proto, proto)
-    return proto
-
-
-def _verified(
-    loaded: model_io.LoadedModel,
-    proto: onnx.ModelProto,
-    checks: VerifyOptions,
-    nodes: list[ConvTransposeNode],
-) -> Verification:
-    folder = loaded.path.parent
-    result = verify(Source(loaded.proto, folder), Source(proto, folder), checks, nodes)
-    if not result.ok:
-        raise VerificationError(
-            _what_failed(result),
-            where=f"first difference: {result.first_difference}" if result.first_difference else "",
-            help="nothing was written; --skip NODE keeps a node as it is",
-        )
-    return result
-
-
-def _what_failed(result: Verification) -> str:
-    bad = [c for c in result.outputs if not c.ok]
-    if bad:
-        c = bad[0]
-        what = c.note or f"{c.max_abs:.3g} at {c.index}, {c.excess:.3g} times what is allowed"
-        return f"verification failed: output {c.name!r} differs by {what}"
-    node = next(c for c in result.nodes if not c.ok)
-    return (
-        f"verification failed: node {node.path!r} is {node.error:.3g} from the oracle, "
-        f"{node.bound:.3g} is allowed"
-    )
+def _proven(
+    loaded: model_io.LoadedModel, context: Context, options: OptimizeOptions, progress: Progress
+) -> Verification | None:
+    progress("checking")
+    proto = checked(loaded)
+    if not options.verify:
+        return None
+    progress("verifying")
+    return verified(loaded, proto, options.checks, context.nodes)

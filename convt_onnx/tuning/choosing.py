@@ -18,6 +18,11 @@ class Measured:
     speedup: Ratio | None
     why: str = ""
 
+    @property
+    def rounds(self) -> int:
+        """How often it was timed."""
+        return 0 if self.time is None else self.time.runs
+
 
 Heat = Mapping[str, Measured]
 
@@ -42,7 +47,9 @@ class Pick:
     deciding: int
 
 
-def choose(heats: Sequence[Heat], weights: Sequence[float] | None = None) -> Pick:
+def choose(
+    heats: Sequence[Heat], weights: Sequence[float] | None = None, *, margin: float = MARGIN
+) -> Pick:
     """The form that is best over all sizes, the first one where none beats it beyond doubt.
 
     Without weights a form counts by the size where it gains least; with weights by the weighted
@@ -51,6 +58,7 @@ def choose(heats: Sequence[Heat], weights: Sequence[float] | None = None) -> Pic
     Args:
         heats: Times by form at each size; the first form is the node as it is, where it can run.
         weights: How often each size occurs.
+        margin: By what share a form must be faster than those before it.
     """
     first = next(iter(heats[0]))
     forms = [f for f in heats[0] if all(_speedup(h, f) is not None for h in heats)]
@@ -58,7 +66,7 @@ def choose(heats: Sequence[Heat], weights: Sequence[float] | None = None) -> Pic
     for form in forms:
         cost = _cost(heats, form, weights, pessimistic=False)
         proven = first != "keep" or _cost(heats, form, weights, pessimistic=True) < 1
-        if form != first and cost * (1 + MARGIN) < best_cost and proven:
+        if form != first and cost * (1 + margin) < best_cost and proven:
             best, best_cost = form, cost
     costs = [_relative(h, best, pessimistic=False) for h in heats]
     return Pick(best, costs.index(max(costs)) if weights is None else _heaviest(heats, weights))

@@ -63,6 +63,7 @@ def node_model(
     """The node with static sizes, its own weights and what stands around it, in a form."""
     builder = _Builder(setting.opset)
     y = builder.node(node, x_shape, activation)
+    y.shape = ir.Shape([x_shape[0], node.spec.out_channels, *node.spec.output_sizes(x_shape[2:])])
     model = builder.model(y)
     read = read_node(builder.copy, PATH, IR_VERSION, {})
     if not isinstance(read, ConvTransposeNode):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import onnx_ir as ir
@@ -26,7 +27,8 @@ from convt_onnx.tuning.options import TuneOptions
 from convt_onnx.tuning.race import Limits, Race
 from convt_onnx.tuning.runtime import Runtime, Timed
 from convt_onnx.tuning.sizes import ModelInputs, Shape, node_shapes
-from convt_onnx.tuning.times import FormTiming, NodeTiming, Tuning
+from convt_onnx.tuning.statistics import ENOUGH
+from convt_onnx.tuning.times import FormTiming, ModelTiming, NodeTiming, Tuning
 from convt_onnx.verify.session import RunError, Source
 
 # Of the whole time, for single nodes; the rest is for the whole model.
@@ -85,6 +87,7 @@ class NodeTuner:
         progress: Called with what is timed, and the share of the time that has gone.
         reverted: Paths of nodes that must stay as they are.
         timings: What was measured, by path of the node.
+        models: The whole model against the original, once that was timed.
     """
 
     runtime: Runtime
@@ -94,23 +97,23 @@ class NodeTuner:
     folder: Path
     cache: TimingCache
     progress: Progress = lambda text, share: None
-    clock: Callable[[], float] = time.perf_counter
+    clock: Callable[[], float] = field(default_factory=lambda: perf_counter)
     reverted: frozenset[str] = frozenset()
     timings: dict[str, NodeTiming] = field(default_factory=dict)
+    models: tuple[ModelTiming, ...] = ()
     _outcomes: dict[str, Outcome] = field(default_factory=dict)
     _seconds: float = 0.0
 
     def decide(self, model: ir.Model, nodes: Sequence[Weighed]) -> list[Decision]:
         """The decisions, by measurement where there is one to make."""
-        start = self.clock()
         open_nodes = [(w, w.read) for w in nodes if isinstance(w.read, ConvTransposeNode)]
         open_nodes = [(w, read) for w, read in open_nodes if _is_open(w, read)]
         reads = [read for _, read in open_nodes]
         shapes = node_shapes(lambda: Source(ir.to_proto(model), self.folder), reads, self.inputs)
         jobs = self._jobs(model, open_nodes, shapes)
-        self._run(list(jobs.values()))
+        with self.stopwatch():
+            self._run(list(jobs.values()))
         by_path = {path: job for job in jobs.values() for path in job.paths}
-        self._seconds += self.clock() - start
         return [
             self._decision(w.decision, by_path[w.decision.path])
             if w.decision.path in by_path
@@ -120,7 +123,7 @@ class NodeTuner:
 
     def tuning(self) -> Tuning | None:
         """Everything that was measured, None where nothing was."""
-        if not self.timings:
+        if not self.timings and not self.models:
             return None
         weighted = any(s.weight is not None for s in self.inputs.sets)
         return Tuning(
@@ -129,10 +132,30 @@ class NodeTuner:
             threads=self.runtime.threads,
             seconds=self._seconds,
             nodes=tuple(self.timings.values()),
-            models=(),
+            models=self.models,
             reverted=tuple(sorted(self.reverted)),
             rule="weighted" if weighted else "worst",
         )
+
+    @contextmanager
+    def stopwatch(self) -> Iterator[None]:
+        """Count the seconds of a block as spent on tuning."""
+        start = self.clock()
+        yield
+        self._seconds += self.clock() - start
+
+    def seconds_left(self) -> float:
+        """Until the time for tuning has run out."""
+        return max(0.0, self.options.seconds - self._seconds)
+
+    def weights(self, count: int) -> list[float] | None:
+        """Of the user's sizes, None where they have none or `count` others were timed."""
+        given = [s.weight for s in self.inputs.sets if s.weight is not None]
+        return given if len(given) == count else None
+
+    def tell(self, what: str, share: float | None = None) -> None:
+        """Report progress: a share of 0 to 1, by the time that has gone unless it is known."""
+        self.progress(what, self._seconds / self.options.seconds if share is None else share)
 
     def _jobs(
         self,
@@ -179,7 +202,7 @@ class NodeTuner:
         jobs = [j for j in jobs if json.dumps(j.key) not in self._outcomes]
         jobs.sort(key=lambda job: job.work)
         for i, job in enumerate(jobs):
-            self.progress(f"timing {job.paths[0]} ({i + 1} of {len(jobs)})", i / len(jobs))
+            self.tell(f"timing {job.paths[0]} ({i + 1} of {len(jobs)})", i / len(jobs))
             share = (end - self.clock()) / (len(jobs) - i)
             self._outcomes[json.dumps(job.key)] = self._outcome(job, share)
 
@@ -193,6 +216,8 @@ class NodeTuner:
             heats = tuple(self._heat(job, s, seconds / len(job.shapes)) for s in job.shapes)
         except (ConvtError, ValueError, MemoryError) as error:
             return Outcome(refusal=Refusal("CT605", str(error).split("\n")[0]))
+        if any(heat[job.forms[0]].rounds < ENOUGH for heat in heats):
+            return Outcome(refusal=Refusal("CT604", f"{self.options.seconds:g} s"))
         self.cache.put(job.key, heats)
         return Outcome(heats)
 
@@ -220,9 +245,7 @@ class NodeTuner:
         outcome = self._outcomes[json.dumps(job.key)]
         if outcome.refusal is not None:
             return replace(expected, reason=outcome.refusal)
-        weights = [s.weight for s in self.inputs.sets if s.weight is not None]
-        usable = len(weights) == len(outcome.heats)
-        pick = choose(outcome.heats, weights if usable else None)
+        pick = choose(outcome.heats, self.weights(len(outcome.heats)))
         node_timing = _node_timing(expected, job, outcome, pick)
         self.timings[expected.path] = node_timing
         form, reason = pick.form, _reason(job.forms[0], pick.form)

@@ -38,6 +38,7 @@ class Race:
 
     Attributes:
         entries: By name; the first is the one to beat and stays to the end.
+        margin: What a lead must exceed to count.
         samples: Seconds of one run by name; the i-th of each are of the same round.
         dropped: Why an entry left early.
     """
@@ -45,6 +46,7 @@ class Race:
     entries: Mapping[str, Timed]
     limits: Limits
     clock: Callable[[], float] = time.perf_counter
+    margin: float = MARGIN
     samples: dict[str, list[float]] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
     _repeats: dict[str, int] = field(default_factory=dict)
@@ -62,19 +64,6 @@ class Race:
     def ratio(self, name: str, to: str) -> Ratio:
         """Time of one entry over another's, in the rounds that both ran."""
         return paired_ratio(self.samples[name], self.samples[to])
-
-    def leader(self) -> str:
-        """The fastest by median, the earlier entry where two are within MARGIN."""
-        best = self.first
-        for name in self.running[1:]:
-            if self.ratio(best, name).median > 1 + MARGIN:
-                best = name
-        return best
-
-    def beats_first(self, name: str) -> bool:
-        """Whether an entry is faster than the first by more than MARGIN, beyond doubt."""
-        ratio = self.ratio(self.first, name)
-        return ratio.median > 1 + MARGIN and ratio.low > 1
 
     def run(self) -> None:
         """Time the entries; at least one round, whatever the limits."""
@@ -129,7 +118,7 @@ class Race:
                 self.samples[best]
             ):
                 self.dropped[name] = f"{slower.median:.2f} times slower than {best}"
-            elif slower.low > 1 or (slower.high < 1 + MARGIN and self._later(name, best)):
+            elif slower.low > 1 or (slower.high < 1 + self.margin and self._later(name, best)):
                 self.dropped[name] = f"not faster than {best}"
 
     def _later(self, name: str, other: str) -> bool:
@@ -143,4 +132,4 @@ class Race:
         if len(rivals) > 1:
             return False
         ratio = self.ratio(self.first, rivals[0])
-        return ratio.low > 1 + MARGIN or ratio.high < 1 + MARGIN
+        return ratio.low > 1 + self.margin or ratio.high < 1 + self.margin

@@ -11,6 +11,8 @@ from convt_onnx.tuning.times import Timing
 
 # Chance that a ratio lies outside its bounds.
 DOUBT = 0.01
+# The fewest pairs that prove anything at that doubt.
+ENOUGH = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from convt_onnx.tuning.choosing import choose, measured
+from convt_onnx.tuning.race import HOPELESS_AFTER, WARM_UP, Limits, Race
+from convt_onnx.verify.session import RunError
+
+from .faking import Clock, entries
+
+
+def race(clock=None, *, seconds=1e6, rounds=100, log=None, **times):
+    clock = clock or Clock()
+    found = Race(entries(clock, log, **times), Limits(seconds, rounds), clock)
+    found.run()
+    return found
+
+
+def chosen(found):
+    return choose([measured(found)]).form
+
+
+def noisy(seconds, seed, spread=0.3):
+    """Times that are longer at random, as on a busy machine."""
+    rng = random.Random(seed)
+    return [seconds * (1 + spread * rng.random() ** 4) for _ in range(1000)]
+
+
+def test_turns_go_there_and_back():
+    log = []
+    race(rounds=3, log=log, keep=[1.0], b=[1.0, 1.0, 1.001], c=[1.0])
+    turns = log[3 * WARM_UP :]
+    assert turns == ["keep", "b", "c", "c", "b", "keep", "keep", "b", "c"]
+
+
+def test_warm_up_does_not_count():
+    found = race(rounds=10, keep=[9.0, 9.0, *[1.0] * 100], b=[9.0, 9.0, *[0.5] * 100])
+    assert max(found.samples["keep"]) == 1
+    assert max(found.samples["b"]) == 0.5
+
+
+def test_short_runs_are_timed_together():
+    clock = Clock()
+    found = race(clock, rounds=1, keep=[1e-5], b=[1e-4])
+    assert found.entries["keep"].runs >= WARM_UP + 30
+    assert found.entries["b"].runs <= WARM_UP + 11
+    assert found.samples["b"] == [pytest.approx(1e-4)]
+
+
+def test_what_cannot_win_leaves_early():
+    found = race(keep=noisy(1.0, 1), b=noisy(0.9, 2, 0.02), c=noisy(2.0, 3))
+    assert len(found.samples["c"]) == HOPELESS_AFTER
+    assert "times slower than b" in found.dropped["c"]
+    assert chosen(found) == "b"
+
+
+def test_what_is_far_slower_runs_once():
+    found = race(keep=[1.0], b=[6.0], c=[0.5])
+    assert found.entries["b"].runs == 1
+    assert found.samples["b"] == []
+    assert "first run" in found.dropped["b"]
+    assert chosen(found) == "c"
+
+
+def test_a_clear_winner_ends_it():
+    found = race(keep=[1.0], b=[0.5])
+    assert len(found.samples["keep"]) == len(found.samples["b"]) == 8
+    assert chosen(found) == "b"
+
+
+def test_a_close_race_goes_on_to_the_limit():
+    found = race(rounds=40, keep=[1.0, 1.1], b=[1.06, 1.0, 0.95])
+    assert len(found.samples["keep"]) == 40
+
+
+def test_a_draw_goes_to_the_first():
+    found = race(keep=noisy(1.0, 1), b=noisy(1.0, 2), c=noisy(0.99, 3))
+    assert chosen(found) == "keep"
+
+
+def test_a_lead_within_the_margin_is_none():
+    assert chosen(race(keep=[1.0], b=[0.98])) == "keep"
+    assert chosen(race(keep=[1.0], b=[0.96])) == "b"
+
+
+def test_equal_leaders_leave_one():
+    found = race(keep=[1.0], b=[0.5], c=[0.499])
+    assert chosen(found) == "b"
+    assert len(found.dropped) == 1
+
+
+def test_time_runs_out():
+    clock = Clock()
+    found = race(clock, seconds=20.0, keep=[1.0, 1.2], b=[1.1, 1.0])
+    assert 20 <= clock.now < 23
+    assert len(found.samples["keep"]) == len(found.samples["b"])
+
+
+def test_no_time_at_all_proves_nothing():
+    found = race(seconds=0.0, keep=[1.0], b=[0.5])
+    assert len(found.samples["keep"]) == 1
+    assert chosen(found) == "keep"
+
+
+class Failing:
+    def seconds(self, runs):
+        raise RunError("it does not run", where="told so")
+
+
+def test_what_fails_is_dropped():
+    clock = Clock()
+    found = Race(entries(clock, keep=[1.0]) | {"b": Failing()}, Limits(1e6), clock)
+    found.run()
+    assert found.dropped == {"b": "it does not run: told so"}
+    assert measured(found)["b"].time is None
+    assert chosen(found) == "keep"
+
+
+def test_the_first_must_run():
+    clock = Clock()
+    with pytest.raises(RunError):
+        Race({"keep": Failing()} | entries(clock, b=[1.0]), Limits(1e6), clock).run()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_same_choice_on_a_busy_machine(seed):
+    found = race(keep=noisy(1.0, f"{seed} keep"), b=noisy(0.85, f"{seed} b"), c=noisy(0.84, seed))
+    assert chosen(found) in ("b", "c")

@@ -1,0 +1,113 @@
+"""The whole model in turn with the original, with times that the test sets."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from ..graph.building import array, model, op_types
+from .faking import by_form
+
+NODES = 4
+OUTPUTS = ", ".join(f"float[A{i},B{i},C{i},D{i}] y{i}" for i in range(NODES))
+TEXT = (
+    f"g (float[1,3,7,5] x) => ({OUTPUTS}) {{"
+    + "\n".join(
+        f"[n{i}] y{i} = ConvTranspose <strides=[2,2], pads=[{i},0,0,0]> (x, w)"
+        for i in range(NODES)
+    )
+    + "}"
+)
+W = array(3, 4, 4, 3)
+
+
+def replaced(proto):
+    """Numbers of the nodes that are no longer a ConvTranspose."""
+    left = {n.output[0] for n in proto.graph.node if n.op_type == "ConvTranspose"}
+    return [i for i in range(NODES) if f"y{i}" not in left]
+
+
+def speed(whole):
+    """Alone, `phases` takes half as long; in the model, as `whole` says."""
+
+    def seconds(proto):
+        if proto.graph.name != "node":
+            return whole(replaced(proto))
+        if op_types(proto)[0] == "ConvTranspose":
+            return 2.0
+        return 1.0 if "DepthToSpace" in op_types(proto) else 5.0
+
+    return seconds
+
+
+def forms(result):
+    return [d.form for d in result.decisions]
+
+
+def test_a_faster_model_is_taken_as_it_is(tuned):
+    result = tuned(model(TEXT, w=W), speed(lambda nodes: 4.0 - len(nodes) / 2))
+    assert forms(result) == ["phases"] * NODES
+    assert result.tuning.reverted == ()
+    (timing,) = result.tuning.models
+    assert (timing.inputs, timing.before.median_us, timing.ratio) == ("x:1,3,7,5", 4e6, 2.0)
+
+
+def test_a_slower_model_loses_forms_until_it_is_faster(tuned):
+    result = tuned(
+        model(TEXT, w=W), speed(lambda nodes: 4.5 if len(nodes) > 2 else 3.0 if nodes else 4.0)
+    )
+    assert sorted(map(str, forms(result))) == ["keep", "keep", "phases", "phases"]
+    back = {d.path for d in result.decisions if d.form == "keep"}
+    assert set(result.tuning.reverted) == back
+    assert {d.reason.id for d in result.decisions if d.path in back} == {"CT603"}
+    assert len(replaced(onnx.load(result.output))) == 2
+    assert result.tuning.models[0].ratio == pytest.approx(4 / 3)
+
+
+def test_where_nothing_wins_the_original_is_kept(tuned):
+    result = tuned(model(TEXT, w=W), speed(lambda nodes: 4.0))
+    assert forms(result) == [None] * NODES
+    assert {d.reason.id for d in result.decisions} == {"CT606"}
+    assert not result.modified
+    assert result.output.read_bytes() == result.source.read_bytes()
+    assert result.changes == {}
+    assert result.ops_after == result.ops_before
+
+
+def test_a_gain_within_a_draw_is_none(tuned):
+    assert not tuned(model(TEXT, w=W), speed(lambda nodes: 3.99 if nodes else 4.0)).modified
+    assert tuned(model(TEXT, w=W), speed(lambda nodes: 3.9 if nodes else 4.0)).modified
+
+
+def test_folding_alone_may_win(tuned):
+    text = """g (float[1,3,7,5] x) => (float[A,B,C,D] y) {
+      h = ConvTranspose <strides=[2,2]> (x, w)
+      y = Mul (h, scale) }"""
+    proto = model(text, w=W, scale=array(4, 1, 1))
+    slow = by_form({"keep": 1.0}, rest=9.0)
+
+    def seconds(proto):
+        return slow(proto) + ("Mul" in op_types(proto))
+
+    result = tuned(proto, seconds)
+    assert forms(result) == ["keep"]
+    assert result.modified
+    assert op_types(onnx.load(result.output)) == ["ConvTranspose"]
+
+
+def test_what_the_user_asked_for_stays(tuned):
+    result = tuned(
+        model(TEXT, w=W), speed(lambda nodes: 9.0 if nodes else 4.0), forms={"n0": "phases"}
+    )
+    assert forms(result) == ["phases", "keep", "keep", "keep"]
+    assert result.decisions[0].reason.id == "CT205"
+    assert result.modified
+
+
+def test_a_model_that_the_runtime_does_not_take_is_not_compared(tuned):
+    def seconds(proto):
+        return speed(lambda nodes: None)(proto)
+
+    result = tuned(model(TEXT, w=W), seconds)
+    assert forms(result) == ["phases"] * NODES
+    assert result.tuning.models == ()
