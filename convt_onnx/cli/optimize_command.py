@@ -9,9 +9,9 @@ import click
 
 from convt_onnx.cli.options import (
     ModelPath,
-    input_options,
     json_option,
     parse_forms,
+    sized_input_options,
     target_names,
     tune_options,
     verbose_option,
@@ -27,6 +27,7 @@ Examples:
   convt-onnx optimize decoder.onnx
   convt-onnx optimize decoder.onnx --target portable -o decoder_portable.onnx
   convt-onnx optimize decoder.onnx --form /up/ConvTranspose=phases --input-shapes mel:1,80,200
+  convt-onnx optimize vocoder.onnx --input-shapes mel:1,80,50@9 --input-shapes mel:1,80,800@1
 """
 
 
@@ -47,7 +48,7 @@ Examples:
 )
 @click.option("--skip", multiple=True, metavar="NODE", help="Leave a node exactly as it is.")
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Run both and compare.")
-@input_options
+@sized_input_options
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--dry-run", is_flag=True, help="Decide and verify, write nothing.")
 @click.option(

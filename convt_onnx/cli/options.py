@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from convt_onnx.errors import UsageError
+
+if TYPE_CHECKING:
+    from convt_onnx.tuning.options import SizeSet
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +32,18 @@ def target_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 def input_options(function: F) -> F:
     """Inputs and tolerances of a comparison, passed on as `checks`, a VerifyOptions."""
-    command = _with_checks(function)
+    return _input_options(_with_checks(function, several=False), "may be repeated.")
+
+
+def sized_input_options(function: F) -> F:
+    """The same, where several sets of sizes make sense; they are passed on as `sizes`."""
+    command = _with_checks(function, several=True)
+    return _input_options(
+        command, "a second shape of one input begins a second set, and @2 behind it is its weight."
+    )
+
+
+def _input_options(command: F, repeated: str) -> F:
     for option in reversed(
         (
             click.option(
@@ -42,7 +56,7 @@ def input_options(function: F) -> F:
                 "--input-shapes",
                 multiple=True,
                 metavar="NAME:1,3,64,64",
-                help="Sizes for random inputs; may be repeated.",
+                help=f"Sizes for random inputs; {repeated}",
             ),
             click.option("--seed", default=0, show_default=True, help="Of the random inputs."),
             click.option("--atol", type=float, help="Absolute tolerance.  [default: scaled]"),
@@ -53,7 +67,7 @@ def input_options(function: F) -> F:
     return command
 
 
-def _with_checks(function: F) -> F:
+def _with_checks(function: F, *, several: bool) -> F:
     @functools.wraps(function)
     def gathering(
         *,
@@ -64,16 +78,26 @@ def _with_checks(function: F) -> F:
         rtol: float | None,
         **others: Any,
     ) -> Any:
+        from convt_onnx.cli.sizes import parse_size_sets
         from convt_onnx.verify import VerifyOptions
 
-        checks = VerifyOptions(inputs, parse_shapes(input_shapes), seed, atol, rtol)
+        sets = parse_size_sets(input_shapes)
+        checks = VerifyOptions(inputs, sets[0].shapes, seed, atol, rtol)
+        if several:
+            return function(checks=checks, sizes=sets if input_shapes else (), **others)
+        if len(sets) > 1:
+            raise UsageError(
+                "one input has several shapes",
+                where=f"--input-shapes {' '.join(input_shapes)}",
+                help="one comparison takes one shape for each input",
+            )
         return function(checks=checks, **others)
 
     return cast("F", gathering)
 
 
 def tune_options(function: F) -> F:
-    """How forms are timed, passed on as `tune`, a TuneOptions."""
+    """How forms are timed, passed on as `tune`, a TuneOptions; stands below the inputs' options."""
     command = _with_tune(function)
     for option in reversed(
         (
@@ -116,22 +140,15 @@ def _with_tune(function: F) -> F:
         tune_seconds: float,
         tune_cache: Path | None,
         threads: int,
+        sizes: tuple[SizeSet, ...],
         **others: Any,
     ) -> Any:
         from convt_onnx.tuning.options import TuneOptions
 
-        return function(tune=TuneOptions(tune, tune_seconds, threads, tune_cache), **others)
+        options = TuneOptions(tune, tune_seconds, threads, tune_cache, sizes)
+        return function(tune=options, **others)
 
     return cast("F", gathering)
-
-
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """`NAME:1,3,64` to a mapping.
-
-    Raises:
-        UsageError: It is not of that form.
-    """
-    return dict(parse_shape(text, "--input-shapes") for text in texts)
 
 
 def parse_shape(text: str, option: str) -> tuple[str, tuple[int, ...]]:

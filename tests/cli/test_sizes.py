@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from convt_onnx.cli.sizes import parse_size_sets
+from convt_onnx.errors import UsageError
+
+
+def read(*texts):
+    return [(dict(s.shapes), s.weight) for s in parse_size_sets(texts)]
+
+
+def test_one_set():
+    assert read() == [({}, None)]
+    assert read("x:1,3,7") == [({"x": (1, 3, 7)}, None)]
+    assert read("x:1x3x7", "a:b:2") == [({"x": (1, 3, 7), "a:b": (2,)}, None)]
+
+
+def test_several_sets():
+    assert read("x:1,3", "x:2,3", "y:4") == [
+        ({"x": (1, 3), "y": (4,)}, None),
+        ({"x": (2, 3), "y": (4,)}, None),
+    ]
+
+
+def test_weights():
+    assert read("x:1,3@9", "x:2,3@0.5") == [({"x": (1, 3)}, 9), ({"x": (2, 3)}, 0.5)]
+    assert read("x:1@2", "y:1", "x:3@1", "y:3@1") == [
+        ({"x": (1,), "y": (1,)}, 2),
+        ({"x": (3,), "y": (3,)}, 1),
+    ]
+
+
+@pytest.mark.parametrize("text", ["x:1@", "x:1@a", "x:1@2@3", "x:@2", "@2", "x:0@2"])
+def test_what_cannot_be_read(text):
+    with pytest.raises(UsageError, match="cannot read the shape"):
+        read(text)
+
+
+@pytest.mark.parametrize("text", ["x:1@0", "x:1@-1", "x:1@inf", "x:1@nan"])
+def test_weights_that_make_no_sense(text):
+    with pytest.raises(UsageError, match="weight"):
+        read(text)
+
+
+def test_a_set_has_one_weight():
+    with pytest.raises(UsageError, match="several weights"):
+        read("x:1@2", "y:1@3")
+
+
+def test_verify_takes_one_set(convt, source):
+    shapes = ("--input-shapes", "x:1,3,7", "--input-shapes", "x:1,3,9")
+    convt("verify", source, source, *shapes).check_failed(2, "one input has several shapes")
+
+
+def test_optimize_times_each_set(convt, source, tmp_path, fake_runtime):
+    fake_runtime({"ConvTranspose": 0.004}, rest=0.001)
+    shapes = ("--input-shapes", "x:1,3,7@1", "--input-shapes", "x:2,3,9@3")
+    done = convt("optimize", source, "--json", "--tune-cache", tmp_path / "c", *shapes)
+    result = done.json["result"]
+    assert result["tuning"]["rule"] == "weighted"
+    assert result["tuning"]["nodes"][0]["x_shapes"] == [[1, 3, 7], [2, 3, 9]]
+    assert [m["inputs"] for m in result["tuning"]["models"]] == ["x:1,3,7", "x:2,3,9"]
+    assert result["verification"]["input_shapes"] == {"x": [1, 3, 7]}
