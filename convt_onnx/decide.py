@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from convt_onnx.capabilities import NATIVE, target_refusal
 from convt_onnx.costs import cost_sizes, node_costs
 from convt_onnx.decision import Candidate, Decision
 from convt_onnx.errors import UsageError
@@ -18,7 +19,6 @@ from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.suggest import did_you_mean
 from convt_onnx.targets import Target
 
-NATIVE = frozenset({"keep", "undilate"})
 # Slice takes computed bounds from here on.
 LATE_CROP_OPSET = 10
 
@@ -84,39 +84,11 @@ def _candidate(
     setting: Setting,
     sizes: tuple[int, ...],
 ) -> Candidate:
-    refusal = _target_refusal(form, node, target, setting.opset) or form.check(node, setting)
+    refusal = target_refusal(form.name, node, target, setting.opset) or form.check(node, setting)
     if refusal is not None:
         return Candidate(form.name, None, refusal)
     batch = 1 if node.batch is None else node.batch
     return Candidate(form.name, form.work(node.spec, batch, sizes), None)
-
-
-def _target_refusal(
-    form: Form, node: ConvTransposeNode, target: Target, opset: int
-) -> Refusal | None:
-    native = form.name in NATIVE
-    if native and node.late is not None:
-        return Refusal("CT105", f"output_shape = {list(node.late.output)}")
-    if native and not target.conv_transpose:
-        return Refusal("CT312", f"{target.name} has no ConvTranspose")
-    if native and target.output_padding_below_stride:
-        beyond = [
-            (op, s)
-            for op, s in zip(node.spec.output_padding, node.spec.strides, strict=True)
-            if op >= s
-        ]
-        if beyond:
-            return Refusal("CT310", f"output_padding {beyond[0][0]}, stride {beyond[0][1]}")
-    if target.takes(node.dtype, opset, native=native) or node.dtype in target.cast_island:
-        return None
-    return Refusal("CT311", f"{form.name} in {node.dtype}")
-
-
-def needs_cast_island(form: str, node: ConvTransposeNode, target: Target, opset: int) -> bool:
-    """Whether the form is computed in float32 between two Casts."""
-    if node.dtype not in target.cast_island:
-        return False
-    return not target.takes(node.dtype, opset, native=form in NATIVE)
 
 
 def setting_for(opset: int, target: Target, dtype: ir.DataType | None) -> Setting:
@@ -137,7 +109,7 @@ def _choose(
         return None, Refusal("CT109")
     forced = choice.form_for(node.path)
     if forced is not None:
-        refusal = _late_refusal(forced, node, setting) or FORMS[forced].check(node, setting)
+        refusal = _late_refusal(forced, node, setting, target) or FORMS[forced].check(node, setting)
         if refusal is None:
             return forced, Refusal("CT205", forced)
         if node.path in choice.forms:
@@ -148,7 +120,7 @@ def _choose(
     if not usable:
         return None, Refusal("CT108", f"target {target.name}")
     if "keep" not in usable:
-        best = min(usable, key=lambda name: score(usable[name]))
+        best = min(usable, key=lambda name: score(usable[name], target))
         return best, Refusal("CT203" if target.conv_transpose else "CT202")
     if isinstance(node.weight, RuntimeOperand):
         return "keep", Refusal("CT103" if node.weight.overridable else "CT104")
@@ -162,13 +134,16 @@ def _runs_late(node: ConvTransposeNode, target: Target) -> bool:
     """Whether the target runs a node whose crop depends on open sizes as it is."""
     auto_pad = node.node.attributes.get("auto_pad")
     same = auto_pad is not None and auto_pad.as_string().startswith("SAME")
-    return target.conv_transpose and (target.same_auto_pad or not same)
+    runs = target.conv_transpose and target.late_output_shape
+    return runs and (target.same_auto_pad or not same)
 
 
-def _late_refusal(form: str, node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+def _late_refusal(
+    form: str, node: ConvTransposeNode, setting: Setting, target: Target
+) -> Refusal | None:
     if node.late is None:
         return None
-    if form in NATIVE:
+    if form in NATIVE and target.late_output_shape:
         return Refusal("CT105", f"output_shape = {list(node.late.output)}")
     if setting.opset < LATE_CROP_OPSET:
         return Refusal("CT306", f"a computed Slice needs opset {LATE_CROP_OPSET}")

@@ -13,13 +13,10 @@ from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.targets import Target
 
-# Multiply-adds that take as long as moving one element, for a GEMM on a CPU core.
-MACS_PER_ELEMENT = 16
 
-
-def score(work: Work) -> float:
-    """Relative time of a form: arithmetic plus traffic."""
-    return work.macs + MACS_PER_ELEMENT * work.elements
+def score(work: Work, target: Target) -> float:
+    """Relative time of a form on a target: arithmetic plus traffic."""
+    return work.macs + target.macs_per_element * work.elements
 
 
 def preferred_form(node: ConvTransposeNode, target: Target) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
@@ -37,6 +37,18 @@ class Target:
         same_auto_pad: Whether that device runs auto_pad SAME_UPPER and SAME_LOWER.
         float_weights: Whether quantised weights and biases are best folded into float ones.
         provider: The ONNX Runtime execution provider that it is, for timing; empty for none.
+        strided_dilated: Whether ConvTranspose takes a stride and a dilation above 1 together.
+        grouped_3d: Whether ConvTranspose takes groups on three axes.
+        late_output_shape: Whether output_shape is honoured on axes of unknown size.
+        open_channels: Whether the input's channel count may be unknown.
+        computed_bias_in_padding: Whether a bias that is no initializer reaches the rows that
+            output_padding adds.
+        max_axes: Spatial axes that a convolution may have; 0 for any number.
+        depthwise_island: Element types to compute in float32 where the node is depthwise.
+        quantised: Integer types that DequantizeLinear takes, with zero points of 0 alone; None
+            for any.
+        removed_operators: Whether operators that ONNX has taken back (Crop, Affine) still run.
+        macs_per_element: Multiply-adds that take as long as moving one element.
     """
 
     name: str
@@ -55,6 +67,17 @@ class Target:
     same_auto_pad: bool = True
     float_weights: bool = False
     provider: str = ""
+    strided_dilated: bool = True
+    grouped_3d: bool = True
+    late_output_shape: bool = True
+    open_channels: bool = True
+    computed_bias_in_padding: bool = True
+    max_axes: int = 0
+    depthwise_island: frozenset[ir.DataType] = frozenset()
+    quantised: frozenset[ir.DataType] | None = None
+    removed_operators: bool = True
+    # A GEMM on a CPU core.
+    macs_per_element: int = 16
 
     def takes(self, dtype: ir.DataType | None, opset: int, *, native: bool) -> bool:
         """Whether ConvTranspose (`native`) or Conv takes an element type as it is."""
@@ -64,6 +87,38 @@ class Target:
             return dtype in self.conv_transpose_dtypes
         return dtype in self.conv_dtypes and opset >= self.conv_since.get(dtype, 1)
 
+
+# What benchmarks/tensorrt_sweep.py showed on TensorRT-RTX 1.7.1; the ONNX parser and the bfloat16
+# failure are those of TensorRT (NVIDIA/TensorRT#4829, onnx/onnx-tensorrt#1042). float64 is computed
+# in float32.
+TENSORRT = Target(
+    name="tensorrt",
+    summary="TensorRT 10 and 11",
+    conv_transpose=True,
+    conv_transpose_dtypes=FLOATS - {ir.DataType.BFLOAT16},
+    conv_dtypes=FLOATS,
+    output_padding_below_stride=True,
+    depth_to_space=True,
+    shape_ops=True,
+    cast_island=frozenset(),
+    strided_dilated=False,
+    late_output_shape=False,
+    open_channels=False,
+    computed_bias_in_padding=False,
+    max_axes=3,
+    quantised=frozenset({ir.DataType.INT8, ir.DataType.INT4}),
+    removed_operators=False,
+    macs_per_element=128,
+)
+# Versions up to 1.4 crash on grouped 3-D deconvolutions and have no depthwise convolution in
+# bfloat16: https://github.com/pytorch/TensorRT/pull/4306.
+OLD_TENSORRT_RTX = replace(
+    TENSORRT,
+    name="tensorrt-rtx-1.4",
+    summary="TensorRT-RTX 1.0 to 1.4",
+    grouped_3d=False,
+    depthwise_island=frozenset({ir.DataType.BFLOAT16}),
+)
 
 TARGETS: dict[str, Target] = {
     target.name: target
@@ -99,6 +154,8 @@ TARGETS: dict[str, Target] = {
             same_auto_pad=False,
             float_weights=True,
         ),
+        TENSORRT,
+        replace(TENSORRT, name="tensorrt-rtx", summary="TensorRT-RTX 1.5 and later"),
         Target(
             name="portable",
             summary="no ConvTranspose: Conv, Reshape, Transpose, Slice, Pad, Concat, DepthToSpace",
@@ -121,6 +178,8 @@ def get_target(name: str) -> Target:
     Raises:
         UsageError: There is none.
     """
+    if name == OLD_TENSORRT_RTX.name:
+        return OLD_TENSORRT_RTX
     if name not in TARGETS:
         raise UsageError(
             f"no target {name!r}",

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from convt_onnx.decide import NATIVE, setting_for
+from convt_onnx.capabilities import NATIVE
+from convt_onnx.decide import setting_for
 from convt_onnx.forms import FORMS
 from convt_onnx.forms.native import expressible, write_attributes
 from convt_onnx.graph.cleanup import remove_unused

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from convt_onnx.decide import decide, needs_cast_island, setting_for
+from convt_onnx.capabilities import stays
+from convt_onnx.decide import decide, setting_for
 from convt_onnx.forms import Setting
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.emitter import Emitter, NamePool
@@ -29,6 +30,8 @@ class Lower(Pass):
            weights that nothing reads any more go
         4. element types that the target takes in neither operator are computed in float32
            between two Casts
+        5. where the target needs it, a computed bias is added behind the node, and the channel
+           count is written into the shape of the input
     """
 
     name = "lower"
@@ -69,8 +72,7 @@ class Lower(Pass):
             self.context.decisions.append(decision)
             if isinstance(w.read, ConvTransposeNode) and w.found.node.graph is model.graph:
                 self.context.nodes.append(w.read)
-            kept = decision.form == "keep" and not self._is_island(w.read, w.found.opset)
-            if decision.form is not None and not kept:
+            if decision.form is not None and not self._stays(decision.form, w):
                 yield w.found, decision.form, w.setting
 
     def _weighed(self, model: ir.Model, f: FoundNode) -> Weighed:
@@ -84,10 +86,10 @@ class Lower(Pass):
             decision = replace(decision, epilogue=epilogue)
         return Weighed(f, read, setting, decision)
 
-    def _is_island(self, read: ConvTransposeNode | UnreadNode, opset: int) -> bool:
-        if isinstance(read, UnreadNode):
-            return False
-        return needs_cast_island("keep", read, self.context.target, opset)
+    def _stays(self, form: str, w: Weighed) -> bool:
+        if isinstance(w.read, UnreadNode):
+            return True
+        return stays(form, w.read, self.context.target, w.found.opset)
 
     def _setting(self, found: FoundNode, read: ConvTransposeNode | UnreadNode) -> Setting:
         dtype = None if isinstance(read, UnreadNode) else read.dtype

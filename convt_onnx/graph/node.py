@@ -22,6 +22,7 @@ class ConvTransposeNode:
 
     The names are kept apart: once the node is replaced, its values are no longer in the graph.
     `x_grid` and `y_grid` are what the input is dequantised from and the output quantised to.
+    `open_channels`: the input's channel count is not in the model; it is the weight's.
     """
 
     node: ir.Node
@@ -38,6 +39,7 @@ class ConvTransposeNode:
     late: LateCrop | None = None
     x_grid: Grid | None = None
     y_grid: Grid | None = None
+    open_channels: bool = False
 
     def resolved(self, sizes: Sequence[int]) -> ConvTransposeSpec:
         """The geometry for input sizes: `spec`, and the late crop where there is one."""
@@ -175,6 +177,7 @@ def _read(
         late=late,
         x_grid=input_grid(x, ir_version),
         y_grid=output_grid(node, dtype, ir_version),
+        open_channels=dims is not None and dims[1] is None,
     )
 
 

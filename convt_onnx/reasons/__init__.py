@@ -1,7 +1,7 @@
 """Stable reason ids: why a node became what it is, why a form or a pass does not apply.
 
 Ids are never reused. CT1xx: nodes left alone, CT2xx: decisions, CT3xx: forms, CT4xx: passes,
-CT57x: providers, CT6xx: measurements.
+CT50x-CT53x: TensorRT, CT57x: providers, CT6xx: measurements.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from convt_onnx.reasons import (
     pads,
     placement,
     quantised,
+    tensorrt,
     tuning,
 )
 from convt_onnx.reasons.base import Reason, Refusal
@@ -34,6 +35,7 @@ FAMILIES = (
     epilogue,
     quantised,
     placement,
+    tensorrt,
     tuning,
 )
 

@@ -35,7 +35,7 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
         _print_node(console, n)
         for away in result.off_device:
             if away.node == n.path:
-                console.print(escape(f"  {away.target:9} as it is: {refusal_text(away.reason)}"))
+                console.print(escape(f"  {away.target:12} as it is: {refusal_text(away.reason)}"))
         if verbose:
             for d in n.decisions:
                 print_candidates(console, d)
@@ -50,7 +50,7 @@ def _print_node(console: Console, node: NodeReport) -> None:
         console.print(escape(f"  {_shape(node.input_shape)} -> {_shape(node.output_shape)}"))
         console.print(f"  {_costs(node)}")
     for d in node.decisions:
-        console.print(f"  {d.target:9} {d.form or 'unchanged':15} {escape(why_text(d))}")
+        console.print(f"  {d.target:12} {d.form or 'unchanged':15} {escape(why_text(d))}")
 
 
 def _costs(node: NodeReport) -> str:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from convt_onnx.decide import needs_cast_island
+from convt_onnx.capabilities import stays
 from convt_onnx.forms import Setting
 from convt_onnx.graph.emitter import Emitter, NamePool
 from convt_onnx.graph.node import ConvTransposeNode, read_node
@@ -76,7 +76,7 @@ def node_model(
         prefix=PATH,
         cache={},
     )
-    if form != "keep" or needs_cast_island(form, read, target, setting.opset):
+    if not stays(form, read, target, setting.opset):
         write_form(emitter, read, form, setting, target)
     return NodeModel(ir.to_proto(model), builder.feeds)
 
