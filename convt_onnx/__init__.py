@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
     from convt_onnx.reasons import Reason, get_reason
     from convt_onnx.reference import conv_transpose, conv_transpose_gradients
+    from convt_onnx.report.writing import write_report
     from convt_onnx.spec import ConvTransposeSpec
     from convt_onnx.verify import Verification, VerifyOptions
     from convt_onnx.verify.files import verify_files
@@ -49,6 +50,7 @@ _HOMES = {
     "inspect": "inspection",
     "optimize": "optimization",
     "verify_files": "verify.files",
+    "write_report": "report.writing",
 }
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "inspect",
     "optimize",
     "verify_files",
+    "write_report",
 ]
 
 

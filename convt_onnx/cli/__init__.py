@@ -21,6 +21,7 @@ Examples:
   convt-onnx inspect model.onnx
   convt-onnx optimize model.onnx
   convt-onnx optimize model.onnx --target portable -o portable.onnx
+  convt-onnx optimize model.onnx --report report.html
 
 Shell completion: eval "$(_CONVT_ONNX_COMPLETE=bash_source convt-onnx)"
 """
@@ -44,7 +45,9 @@ def main(arguments: list[str] | None = None) -> None:
 
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        code = cli.main(arguments, prog_name="convt-onnx", standalone_mode=False)
+        # The arguments as they were given: a report shows the exact command.
+        given = tuple(arguments)
+        code = cli.main(arguments, prog_name="convt-onnx", standalone_mode=False, obj=given)
     except BaseException as error:
         code = report_failure(error, arguments)
     sys.exit(code if isinstance(code, int) else ExitCode.OK)

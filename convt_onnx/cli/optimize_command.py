@@ -11,6 +11,7 @@ from convt_onnx.cli.options import (
     ModelPath,
     json_option,
     parse_forms,
+    report_option,
     sized_input_options,
     target_names,
     tune_options,
@@ -26,6 +27,7 @@ EPILOG = """\b
 Examples:
   convt-onnx optimize decoder.onnx
   convt-onnx optimize decoder.onnx --target portable -o decoder_portable.onnx
+  convt-onnx optimize decoder.onnx --report decoder.html
   convt-onnx optimize decoder.onnx --form /up/ConvTranspose=phases --input-shapes mel:1,80,200
   convt-onnx optimize vocoder.onnx --input-shapes mel:1,80,50@9 --input-shapes mel:1,80,800@1
 """
@@ -63,6 +65,7 @@ Examples:
     "--dump-dir", type=ModelPath, help="A folder for the model after each pass that changed it."
 )
 @tune_options
+@report_option
 @json_option
 @click.option("-q", "--quiet", is_flag=True, help="No table.")
 @verbose_option
@@ -80,6 +83,7 @@ def command(
     passes: str,
     dump_dir: Path | None,
     tune: TuneOptions,
+    report: Path | None,
     as_json: bool,
     quiet: bool,
     verbose: int,
@@ -103,13 +107,14 @@ def command(
         dump=dump_dir,
         tune=tune,
     )
-    _run(model, output, options, as_json=as_json, quiet=quiet, verbose=verbose > 0)
+    _run(model, output, options, report, as_json=as_json, quiet=quiet, verbose=verbose > 0)
 
 
 def _run(
     model: Path,
     output: Path | None,
     options: OptimizeOptions,
+    report: Path | None,
     *,
     as_json: bool,
     quiet: bool,
@@ -117,14 +122,23 @@ def _run(
 ) -> None:
     """Optimise; the table goes to stderr, the path or the document to stdout."""
     from convt_onnx.cli import output as out
-    from convt_onnx.optimization import optimize
+    from convt_onnx.optimization import default_output, optimize
     from convt_onnx.report.as_json import document
     from convt_onnx.report.optimize_table import optimize_table
+    from convt_onnx.report.writing import check_report_path, write_report
 
+    if report is not None:
+        used = (model, output or default_output(model))
+        check_report_path(report, *used, force=options.force)
     console = out.console(quiet=quiet)
     with out.progress(console) as steps:
         result = optimize(model, output, options, progress=steps, tune_progress=steps.measure)
+        if report is not None:
+            steps("writing the report")
+            write_report(result, report, command=out.exact_command(), force=options.force)
     optimize_table(console, result, verbose=verbose)
+    if report is not None:
+        console.print(f"report {report}", markup=False)
     if as_json:
         out.print_json(document("optimize", result=result))
     elif result.output is not None:

@@ -18,6 +18,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ModelPath = click.Path(path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+report_option = click.option(
+    "--report",
+    type=ModelPath,
+    metavar="FILE",
+    help="Also write a report: one page FILE.html, or FILE.json.",
+)
 verbose_option = click.option(
     "-v", "--verbose", count=True, help="More; twice shows tracebacks of errors."
 )

@@ -20,6 +20,12 @@ def console(*, quiet: bool = False) -> Console:
     return _at_least_wide(Console(stderr=True, quiet=quiet, highlight=False))
 
 
+def exact_command() -> list[str] | None:
+    """The command line as it was given; None where the command was called from Python."""
+    given = click.get_current_context().obj
+    return None if given is None else ["convt-onnx", *given]
+
+
 def print_json(document: dict[str, Any]) -> None:
     """A JSON document on stdout."""
     click.echo(json.dumps(document, indent=2))

@@ -1,1 +1,1 @@
-"""Results as JSON and as terminal tables."""
+"""Results as terminal tables, as JSON, and as one HTML page."""

@@ -34,6 +34,11 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:.2f}×"
 
 
+def percent_text(share: float | None) -> str:
+    """A share of three digits; a dash where there is none."""
+    return "–" if share is None else f"{digits(100 * share)} %"
+
+
 def digits(value: float) -> str:
     """Three digits, without an exponent."""
     if value >= 100 or value == 0:

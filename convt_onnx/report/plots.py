@@ -1,0 +1,195 @@
+"""The page's scatter plots: places in percent of the width and in pixels of the height.
+
+Everything is computed from the report's JSON document, so that both show the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from convt_onnx.report.axes import LogAxis, Tick
+from convt_onnx.report.units import count_text
+
+PLOT_HEIGHT = 280
+# Marks nearer than this on a narrow screen share one label.
+NEAR_PIXELS, NARROW_PIXELS = 12, 300
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point: x in percent, y in pixels from the top. `tail` is the y it moved from."""
+
+    series: str
+    x: float
+    y: float
+    title: str
+    label: str
+    tail: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Marks over two logarithmic axes; `area` is shaded, `line` drawn, both in percent."""
+
+    id: str
+    title: str
+    description: str
+    x_label: str
+    y_label: str
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    area: tuple[tuple[float, float], ...]
+    line: tuple[tuple[float, float], ...]
+    marks: tuple[Mark, ...]
+    height: int = PLOT_HEIGHT
+
+
+def error_plot(document: Document) -> Plot | None:
+    """Error of each node and output over what was allowed; None where nothing was checked."""
+    points = [
+        ("node", str(n["number"]), n["path"], n["check"]["bound"], n["check"]["error"])
+        for n in document["nodes"]
+        if n["check"]
+    ]
+    outputs = document["proof"]["outputs"] if document["proof"] else []
+    points += [
+        ("output", f"y{i}", o["name"], o["allowed"], o["excess"] * o["allowed"])
+        for i, o in enumerate(outputs, 1)
+        if o["allowed"] and o["excess"] is not None
+    ]
+    points = [p for p in points if p[3] and p[4] is not None]
+    if not points:
+        return None
+    axis = LogAxis.over([v for p in points for v in p[3:]], decades=2)
+    marks = [
+        Mark(
+            series,
+            axis.at(allowed),
+            _y(axis.at(error)),
+            f"{name}: error {error:.2g}, allowed {allowed:.2g}",
+            label,
+        )
+        for series, label, name, allowed, error in points
+    ]
+    return Plot(
+        id="error-over-tolerance",
+        title="Error over tolerance",
+        description=f"{len(points)} points: the largest error of each node against the float64 "
+        "oracle and of each output against the original, over what was allowed. Below the "
+        "diagonal is within bounds; an error of 0 lies on the bottom edge.",
+        x_label="allowed",
+        y_label="error",
+        x_ticks=tuple(axis.ticks()),
+        y_ticks=tuple(axis.ticks()),
+        area=((0, 0), (100, 100), (0, 100)),
+        line=((0, 0), (100, 100)),
+        marks=_labelled(marks),
+    )
+
+
+def roofline_plot(document: Document) -> Plot | None:
+    """Each node's rate over its intensity, under the machine's roof."""
+    peaks = document["peaks"]
+    nodes = [n for n in document["nodes"] if n["costs"] and n["costs"]["flops_exact"]]
+    if not nodes or (peaks is None and not any(n["before"] for n in nodes)):
+        return None
+    x = LogAxis.over([_intensity(n) for n in nodes], decades=2)
+    rates = [rate for n in nodes for rate in _rates(n, peaks).values()]
+    line: tuple[tuple[float, float], ...] = ()
+    if peaks is not None:
+        rates.append(peaks["flops_per_s"])
+        ridge = peaks["flops_per_s"] / peaks["bytes_per_s"]
+        x = LogAxis.over([10**x.low, 10**x.high, ridge])
+    y = LogAxis.over(rates, decades=2)
+    if peaks is not None:
+        line = _roof(x, y, peaks)
+    marks = [mark for n in nodes for mark in _roof_marks(n, peaks, x, y)]
+    return Plot(
+        id="roofline",
+        title="Roofline",
+        description="Useful FLOP/s of each node over its FLOPs per byte of input, weight and "
+        "output"
+        + (", under the roof of this machine" if peaks else "")
+        + ". Higher is faster; a point near the roof has little left to gain.",
+        x_label="FLOP per byte",
+        y_label="FLOP/s",
+        x_ticks=tuple(x.ticks()),
+        y_ticks=tuple(y.ticks()),
+        area=(),
+        line=line,
+        marks=_labelled(marks),
+    )
+
+
+def _intensity(node: Document) -> float:
+    return float(node["costs"]["flops_exact"] / node["costs"]["bytes"])
+
+
+def _rates(node: Document, peaks: Document | None) -> dict[str, float]:
+    """FLOP/s by series; the roof itself where the node was not timed."""
+    flops = node["costs"]["flops_exact"]
+    timed = {s: 1e6 * flops / node[s]["median_us"] for s in ("before", "after") if node[s]}
+    if timed or peaks is None:
+        return timed
+    return {"bound": roof(_intensity(node), peaks)}
+
+
+def roof(intensity: float, peaks: Document) -> float:
+    """FLOP/s that the machine allows at that intensity."""
+    return float(min(peaks["flops_per_s"], peaks["bytes_per_s"] * intensity))
+
+
+def _roof(x: LogAxis, y: LogAxis, peaks: Document) -> tuple[tuple[float, float], ...]:
+    """The roof from edge to edge: its corner, and where it meets the bottom or the left edge."""
+    top, slope = peaks["flops_per_s"], peaks["bytes_per_s"]
+    left = max(10**x.low, 10**y.low / slope)
+    return (
+        (x.at(left), y.at(slope * left)),
+        (x.at(top / slope), y.at(top)),
+        (100.0, y.at(top)),
+    )
+
+
+def _roof_marks(node: Document, peaks: Document | None, x: LogAxis, y: LogAxis) -> Iterable[Mark]:
+    tail = None
+    for series, rate in _rates(node, peaks).items():
+        place = _y(y.at(rate))
+        title = f"{node['path']}, {series}: {count_text(rate)}FLOP/s"
+        label = str(node["number"]) if series != "before" else ""
+        yield Mark(series, x.at(_intensity(node)), place, title, label, tail)
+        tail = place
+
+
+def _y(percent: float) -> float:
+    return PLOT_HEIGHT * (100 - percent) / 100
+
+
+def _labelled(marks: Sequence[Mark]) -> tuple[Mark, ...]:
+    """Marks that lie on top of each other get one label between them."""
+    places: list[tuple[int, list[str]]] = []
+    for i, mark in enumerate(marks):
+        if not mark.label:
+            continue
+        near = next((labels for j, labels in places if _near(marks[j], mark)), None)
+        if near is None:
+            places.append((i, [mark.label]))
+        else:
+            near.append(mark.label)
+    texts = {i: _joined(labels) for i, labels in places}
+    return tuple(
+        Mark(m.series, m.x, m.y, m.title, texts.get(i, ""), m.tail) for i, m in enumerate(marks)
+    )
+
+
+def _near(a: Mark, b: Mark) -> bool:
+    across = abs(a.x - b.x) / 100 * NARROW_PIXELS
+    return across < NEAR_PIXELS and abs(a.y - b.y) < NEAR_PIXELS
+
+
+def _joined(labels: Sequence[str]) -> str:
+    text = ", ".join(labels[:3])
+    return text if len(labels) <= 3 else f"{text} +{len(labels) - 3}"

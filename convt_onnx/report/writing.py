@@ -1,0 +1,98 @@
+"""Write a report: HTML or JSON, by the suffix of its name."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from convt_onnx.errors import UsageError
+from convt_onnx.model_io import check_folder, staging, write_error
+from convt_onnx.optimization import OptimizeResult
+from convt_onnx.report.as_json import document
+from convt_onnx.report.contents import Report
+from convt_onnx.report.gathering import report_of
+from convt_onnx.report.peaks import peaks_for
+
+SUFFIXES = (".html", ".json")
+
+
+def check_report_path(path: Path, *others: Path, force: bool) -> None:
+    """Check before any work whether a report can go to `path`.
+
+    Args:
+        path: The file to write.
+        others: Files that this run reads or writes besides.
+        force: Whether `path` may be replaced.
+
+    Raises:
+        UsageError: The suffix is unknown, the folder does not exist, or the file may not be
+            replaced.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(
+            f"a report ends in {' or '.join(SUFFIXES)}",
+            where=f"--report {path}",
+            help=f"--report {path.with_suffix('.html').name or 'report.html'}",
+        )
+    check_folder(path)
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", help="name a file in it")
+    if path.absolute() in {other.absolute() for other in others}:
+        raise UsageError(f"{path} is also the model's file", help="name another file")
+    if os.path.lexists(path) and not force:
+        raise UsageError(
+            f"{path} exists", help="pass --force to replace it, or name another report"
+        )
+
+
+def write_report(
+    result: OptimizeResult,
+    path: str | Path,
+    *,
+    command: Sequence[str] | None = None,
+    force: bool = False,
+) -> Path:
+    """Write what `optimize` found out as one HTML page or as JSON.
+
+    Measures what the machine can do, for about a second, where its runtime is here. Nothing is
+    left behind where writing fails.
+
+    Args:
+        result: What was returned.
+        path: Ends in .html or .json.
+        command: The command line to show.
+        force: Replace the file if it exists.
+
+    Raises:
+        UsageError: The file may not or cannot be written.
+    """
+    path = Path(path)
+    check_report_path(path, force=force)
+    report = report_of(result, command, peaks_for(result))
+    data = rendered(report, path.suffix.lower())
+    try:
+        with staging() as stage, stage.open(path) as file:
+            file.write(data)
+    except OSError as error:
+        raise write_error(path, error) from error
+    return path
+
+
+def rendered(report: Report, suffix: str) -> bytes:
+    """The bytes of a report, as a page or as JSON."""
+    content = report_document(report)
+    if suffix == ".html":
+        from convt_onnx.report.page import page
+
+        return page(content)
+    return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def report_document(report: Report) -> dict[str, Any]:
+    """The JSON document of a report, as `report.schema.json` describes it."""
+    content = {f.name: getattr(report, f.name) for f in fields(report)}
+    return document("report", **content)
