@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from convt_onnx._version import __version__
 
 if TYPE_CHECKING:
+    from convt_onnx.benching import BenchOptions, BenchResult, bench
     from convt_onnx.dilated import DilatedConvolution, as_dilated_convolution
     from convt_onnx.doctor import Diagnosis, diagnose
     from convt_onnx.errors import ConvtError
@@ -32,6 +33,8 @@ if not (Path(__file__).parent / "passes").is_dir():
     __path__.append(str(Path(__file__).parent.parent))
 
 _HOMES = {
+    "BenchOptions": "benching",
+    "BenchResult": "benching",
     "ConvTransposeSpec": "spec",
     "ConvtError": "errors",
     "Diagnosis": "doctor",
@@ -43,6 +46,7 @@ _HOMES = {
     "Verification": "verify",
     "VerifyOptions": "verify",
     "as_dilated_convolution": "dilated",
+    "bench": "benching",
     "conv_transpose": "reference",
     "conv_transpose_gradients": "reference",
     "diagnose": "doctor",
@@ -54,6 +58,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "BenchOptions",
+    "BenchResult",
     "ConvTransposeSpec",
     "ConvtError",
     "Diagnosis",
@@ -66,6 +72,7 @@ __all__ = [
     "VerifyOptions",
     "__version__",
     "as_dilated_convolution",
+    "bench",
     "conv_transpose",
     "conv_transpose_gradients",
     "diagnose",

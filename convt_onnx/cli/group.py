@@ -13,6 +13,7 @@ from convt_onnx.suggest import did_you_mean
 COMMANDS: dict[str, tuple[str, str]] = {
     "optimize": ("optimize_command", "Rewrite a model for a target, verify and write it."),
     "inspect": ("inspect_command", "Tell what each node is, costs, and becomes on each target."),
+    "bench": ("bench_command", "Time models or targets against each other."),
     "verify": ("verify_command", "Compare two models in ONNX Runtime."),
     "build": ("build_command", "Build a TensorRT or TensorRT-RTX engine and check it."),
     "explain": ("explain_command", "Tell more about a reason id."),

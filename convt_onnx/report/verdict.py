@@ -39,13 +39,13 @@ def verdict(document: Document) -> list[str]:
 
 
 def _bench_verdict(document: Document) -> str:
-    timed = [
-        (run["time"]["median_us"], m["label"]) for m in document["models"] for run in m["runs"][:1]
-    ]
-    if not timed:
-        return "Nothing could be timed."
-    best = min(timed)
-    return f"{best[1]} is the fastest of {len(timed)}: {time_text(best[0])} a run."
+    models = [m for m in document["models"] if m["runs"]]
+    first = models[0]
+    best = max(models, key=lambda m: m["runs"][0]["speedup"])
+    if best is first:
+        return f"Of {len(models)} models none is faster than {first['label']}."
+    speedup = ratio_text(best["runs"][0]["speedup"])
+    return f"{best['label']} runs {speedup} as fast as {first['label']}."
 
 
 def _range_text(ratios: list[float]) -> str:

@@ -9,10 +9,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from convt_onnx.benching import BenchResult
 from convt_onnx.errors import UsageError
 from convt_onnx.model_io import check_folder, staging, write_error
 from convt_onnx.optimization import OptimizeResult
 from convt_onnx.report.as_json import document
+from convt_onnx.report.bench_gathering import bench_report_of
 from convt_onnx.report.contents import Report
 from convt_onnx.report.gathering import report_of
 from convt_onnx.report.peaks import peaks_for
@@ -50,16 +52,16 @@ def check_report_path(path: Path, *others: Path, force: bool) -> None:
 
 
 def write_report(
-    result: OptimizeResult,
+    result: OptimizeResult | BenchResult,
     path: str | Path,
     *,
     command: Sequence[str] | None = None,
     force: bool = False,
 ) -> Path:
-    """Write what `optimize` found out as one HTML page or as JSON.
+    """Write what `optimize` or `bench` found out as one HTML page or as JSON.
 
-    Measures what the machine can do, for about a second, where its runtime is here. Nothing is
-    left behind where writing fails.
+    For `optimize`, measures what the machine can do, for about a second, where its runtime is
+    here. Nothing is left behind where writing fails.
 
     Args:
         result: What was returned.
@@ -72,7 +74,10 @@ def write_report(
     """
     path = Path(path)
     check_report_path(path, force=force)
-    report = report_of(result, command, peaks_for(result))
+    if isinstance(result, BenchResult):
+        report = bench_report_of(result, command)
+    else:
+        report = report_of(result, command, peaks_for(result))
     data = rendered(report, path.suffix.lower())
     try:
         with staging() as stage, stage.open(path) as file:

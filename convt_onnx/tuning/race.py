@@ -39,6 +39,7 @@ class Race:
     Attributes:
         entries: By name; the first is the one to beat and stays to the end.
         margin: What a lead must exceed to count.
+        to_the_end: Whether every entry stays, and only the limits end the race.
         samples: Seconds of one run by name; the i-th of each are of the same round.
         dropped: Why an entry left early.
     """
@@ -47,6 +48,7 @@ class Race:
     limits: Limits
     clock: Callable[[], float] = time.perf_counter
     margin: float = MARGIN
+    to_the_end: bool = False
     samples: dict[str, list[float]] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
     _repeats: dict[str, int] = field(default_factory=dict)
@@ -72,9 +74,12 @@ class Race:
         while True:
             self._round(len(self.samples[self.first]))
             rounds = len(self.samples[self.first])
-            self._drop(rounds)
-            if rounds >= self.limits.rounds or self.clock() >= end or self._decided():
+            if rounds >= self.limits.rounds or self.clock() >= end:
                 return
+            if not self.to_the_end:
+                self._drop(rounds)
+                if self._decided():
+                    return
 
     def _warm_up(self, end: float) -> None:
         limit = LONG_RUN
@@ -83,7 +88,7 @@ class Race:
             seconds = self._sample(name, 1)
             if seconds is None:
                 continue
-            if seconds > limit and name != self.first:
+            if seconds > limit and name != self.first and not self.to_the_end:
                 self.dropped[name] = f"{seconds:.2g} s in its first run"
                 continue
             if name == self.first:

@@ -140,5 +140,4 @@ def _model_timing(inputs: Inputs, heat: dict[str, Measured]) -> ModelTiming:
     before, after, speedup = heat[BEFORE].time, heat[AFTER].time, heat[AFTER].speedup
     if before is None or after is None or speedup is None:
         raise RunError("the rewritten model does not run", where=heat[AFTER].why)
-    shapes = ", ".join(f"{n}:{','.join(map(str, s))}" for n, s in inputs.shapes.items())
-    return ModelTiming(shapes, before, after, speedup.median)
+    return ModelTiming(inputs.words, before, after, speedup.median)

@@ -49,6 +49,11 @@ class Inputs:
         """Shape of each input."""
         return {name: list(a.shape) for name, a in self.arrays.items()}
 
+    @property
+    def words(self) -> str:
+        """The shapes as `x:1,3,64,64`."""
+        return ", ".join(f"{name}:{','.join(map(str, s))}" for name, s in self.shapes.items())
+
 
 def from_file(path: Path, described: Sequence[Described]) -> Inputs:
     """Inputs from an .npz file; keys are input names, with or without a leading `in_`.

@@ -128,3 +128,16 @@ def test_the_first_must_run():
 def test_the_same_choice_on_a_busy_machine(seed):
     found = race(keep=noisy(1.0, f"{seed} keep"), b=noisy(0.85, f"{seed} b"), c=noisy(0.84, seed))
     assert chosen(found) in ("b", "c")
+
+
+def test_to_the_end_nobody_leaves():
+    clock = Clock()
+    found = Race(
+        entries(clock, a=[1.0], hopeless=[50.0], b=[0.5]),
+        Limits(1e6, rounds=7),
+        clock,
+        to_the_end=True,
+    )
+    found.run()
+    assert found.dropped == {}
+    assert {len(samples) for samples in found.samples.values()} == {7}
