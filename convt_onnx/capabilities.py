@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import ConstantOperand
+from convt_onnx.plugin_node.record import FORM
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 
@@ -19,6 +20,8 @@ def target_refusal(
     """Why the target does not run a node in a form, None where it does."""
     if target.max_axes and node.spec.ndim > target.max_axes:
         return Refusal("CT512", f"{node.spec.ndim} spatial axes")
+    if form == FORM:
+        return None  # its own check says what it takes
     if form in NATIVE:
         refusal = _native_refusal(form, node, target, opset)
         if refusal is not None:
@@ -55,6 +58,8 @@ def _native_refusal(
 
 def needs_cast_island(form: str, node: ConvTransposeNode, target: Target, opset: int) -> bool:
     """Whether the form is computed in float32 between two Casts."""
+    if form == FORM:
+        return False
     if node.spec.depthwise and node.dtype in target.depthwise_island:
         return True
     if node.dtype not in target.cast_island:

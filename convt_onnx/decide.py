@@ -11,10 +11,12 @@ from convt_onnx.capabilities import NATIVE, target_refusal
 from convt_onnx.costs import cost_sizes, node_costs
 from convt_onnx.decision import Candidate, Decision
 from convt_onnx.errors import UsageError
-from convt_onnx.forms import FORMS, Form, Setting
+from convt_onnx.forms import FORMS, Form, Setting, forms_for
+from convt_onnx.forms.plugin import PLUGIN, no_gain
 from convt_onnx.graph.node import ConvTransposeNode, UnreadNode
 from convt_onnx.graph.operands import RuntimeOperand
 from convt_onnx.heuristics import preferred_form, score
+from convt_onnx.plugin_node.record import FUNCTION_IR_VERSION
 from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.suggest import did_you_mean
 from convt_onnx.targets import Target
@@ -59,7 +61,7 @@ def decide(
     if isinstance(node, UnreadNode):
         return Decision(node.path, None, target.name, node.refusal)
     sizes, assumed = cost_sizes(node)
-    candidates = tuple(_candidate(f, node, target, setting, sizes) for f in FORMS.values())
+    candidates = tuple(_candidate(f, node, target, setting, sizes) for f in forms_for(setting))
     form, reason = _choose(node, target, setting, choice, candidates)
     return Decision(
         path=node.path,
@@ -91,11 +93,18 @@ def _candidate(
     return Candidate(form.name, form.work(node.spec, batch, sizes), None)
 
 
-def setting_for(opset: int, target: Target, dtype: ir.DataType | None) -> Setting:
-    """What the forms of one node may use."""
+def setting_for(
+    opset: int,
+    target: Target,
+    dtype: ir.DataType | None,
+    *,
+    ir_version: int = FUNCTION_IR_VERSION,
+    plugin: str = "",
+) -> Setting:
+    """What the forms of one node may use; `plugin` is how the plugin's nodes are named."""
     # In an island it sees float32.
     lacks = dtype in target.depth_to_space_lacks and target.takes(dtype, opset, native=False)
-    return Setting(opset, target.depth_to_space and not lacks, target.shape_ops)
+    return Setting(opset, target.depth_to_space and not lacks, target.shape_ops, plugin, ir_version)
 
 
 def _choose(
@@ -114,9 +123,14 @@ def _choose(
             return forced, Refusal("CT205", forced)
         if node.path in choice.forms:
             raise _does_not_apply(node.path, forced, refusal)
+    usable = {c.form: c.work for c in candidates if c.work is not None}
+    if PLUGIN.name in usable:
+        refusal = no_gain(node)
+        if refusal is None or "keep" not in usable:
+            return PLUGIN.name, Refusal("CT540")
+        return "keep", refusal
     if node.late is not None and (_runs_late(node, target) or setting.opset < LATE_CROP_OPSET):
         return None, Refusal("CT105", f"output_shape = {list(node.late.output)}")
-    usable = {c.form: c.work for c in candidates if c.work is not None}
     if not usable:
         return None, Refusal("CT108", f"target {target.name}")
     if "keep" not in usable:

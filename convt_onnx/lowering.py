@@ -19,7 +19,10 @@ from convt_onnx.targets import Target
 def write_form(
     em: Emitter, node: ConvTransposeNode, form: str, setting: Setting, target: Target
 ) -> None:
-    """Put a form in the node's place; what nothing reads any more goes."""
+    """Put a form in the place of the node and of what it absorbs; what nothing reads any more goes.
+
+    The result stands where the last of them stood: only there are all operands computed.
+    """
     island = needs_cast_island(form, node, target, setting.opset)
     old = [v for v in node.node.inputs if v is not None]
     inner = with_channels(em, node) if needs_channels(node, target) else node
@@ -27,6 +30,8 @@ def write_form(
     outer = inner.bias if needs_outer_bias(form, node, target) else None
     if outer is not None:
         inner = replace(inner, bias=None)
+    before = node.node if node.absorbed is None else node.absorbed.last
+    old += [v for v in before.inputs if v is not None]
     result = FORMS[form].emit(em, inner, setting)
     if outer is not None:
         result = add_bias(em, result, outer.value, node.spec.ndim)
@@ -34,7 +39,7 @@ def write_form(
         result = emit_late_crop(em, result, inner.x, node.late)
     if island and node.dtype is not None:
         result = em.cast(result, node.dtype)
-    em.splice(node.node, result)
+    em.splice(before, result)
     remove_unused(old)
 
 

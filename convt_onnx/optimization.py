@@ -16,7 +16,7 @@ from convt_onnx.passes.base import Context, Miss
 from convt_onnx.placement import off_device
 from convt_onnx.proof import checked, verified
 from convt_onnx.reasons import REASONS
-from convt_onnx.targets import get_target
+from convt_onnx.targets import get_target, require_plugin
 from convt_onnx.tuning.nodes import NodeTuner
 from convt_onnx.tuning.nodes import Progress as TuneProgress
 from convt_onnx.tuning.options import TuneOptions
@@ -42,6 +42,7 @@ class OptimizeOptions:
         dry_run: Decide and verify, write nothing.
         dequantize: Fold quantised weights and biases into float ones; kept quantised by default.
         passes: Names of the passes to run; all by default.
+        plugin: Whether nodes of the plugin may be written; the target must be able to load it.
         dump: A folder that gets the model after each pass that changed it.
         tune: How forms are timed against each other.
     """
@@ -56,6 +57,7 @@ class OptimizeOptions:
     dequantize: bool = False
     passes: tuple[str, ...] = ()
     dump: Path | None = None
+    plugin: bool = False
     tune: TuneOptions = field(default_factory=TuneOptions)
 
 
@@ -125,6 +127,8 @@ def optimize(
     start = time.perf_counter()
     options = options or OptimizeOptions()
     target = get_target(options.target)
+    if options.plugin:
+        require_plugin(target)
     source = Path(source)
     out = default_output(source) if output is None else Path(output)
     progress("reading")
@@ -213,7 +217,7 @@ def _run_passes(
     choice = Choice(options.forms, options.skip)
     passes = pipeline.select(options.passes)
     dequantize = options.dequantize or target.float_weights
-    context = Context(target, {}, choice, dequantize=dequantize, tuner=tuner)
+    context = Context(target, {}, choice, dequantize=dequantize, tuner=tuner, plugin=options.plugin)
     context.misses += [Miss(name, "read", why) for name, why in integer_variants(loaded.model)]
     if not loaded.has_conv_transpose:
         choice.check(set())

@@ -17,12 +17,18 @@ from convt_onnx.passes.fold_pads import FoldPads
 from convt_onnx.passes.fold_weights import FoldWeights
 from convt_onnx.passes.inline_functions import InlineFunctions
 from convt_onnx.passes.lower import Lower
+from convt_onnx.passes.restore_plugins import RestorePlugins
 from convt_onnx.passes.undo_crops import UndoCrops
 from convt_onnx.runtime_shapes import shapes_of
 from convt_onnx.suggest import did_you_mean
 
 # What makes a node readable.
-PREPARATIONS: tuple[type[Pass], ...] = (InlineFunctions, FoldWeights, CanonicalPads)
+PREPARATIONS: tuple[type[Pass], ...] = (
+    RestorePlugins,
+    InlineFunctions,
+    FoldWeights,
+    CanonicalPads,
+)
 # What a node takes in from around it; repeated, since one may uncover another.
 FOLDS: tuple[type[Pass], ...] = (FoldCrops, FoldPads, FoldNeighbours)
 # What makes a node what the target is to run.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from convt_onnx.errors import UsageError
+from convt_onnx.plugin_node.record import HASHED, OVERLOAD
 from convt_onnx.suggest import did_you_mean
 
 FLOATS = frozenset(
@@ -36,6 +37,8 @@ class Target:
         device: Provider of ONNX Runtime that should run every node; "" where there is no other.
         same_auto_pad: Whether that device runs auto_pad SAME_UPPER and SAME_LOWER.
         float_weights: Whether quantised weights and biases are best folded into float ones.
+        plugin: How nodes of the plugin are named there (see `plugin_node.record`); empty where it
+            cannot be loaded.
         provider: The ONNX Runtime execution provider that it is, for timing; empty for none.
         strided_dilated: Whether ConvTranspose takes a stride and a dilation above 1 together.
         grouped_3d: Whether ConvTranspose takes groups on three axes.
@@ -78,6 +81,7 @@ class Target:
     removed_operators: bool = True
     # A GEMM on a CPU core.
     macs_per_element: int = 16
+    plugin: str = ""
 
     def takes(self, dtype: ir.DataType | None, opset: int, *, native: bool) -> bool:
         """Whether ConvTranspose (`native`) or Conv takes an element type as it is."""
@@ -109,6 +113,7 @@ TENSORRT = Target(
     quantised=frozenset({ir.DataType.INT8, ir.DataType.INT4}),
     removed_operators=False,
     macs_per_element=128,
+    plugin=HASHED,
 )
 # Versions up to 1.4 crash on grouped 3-D deconvolutions and have no depthwise convolution in
 # bfloat16: https://github.com/pytorch/TensorRT/pull/4306.
@@ -153,6 +158,7 @@ TARGETS: dict[str, Target] = {
             provider="CUDAExecutionProvider",
             same_auto_pad=False,
             float_weights=True,
+            plugin=OVERLOAD,
         ),
         TENSORRT,
         replace(TENSORRT, name="tensorrt-rtx", summary="TensorRT-RTX 1.5 and later"),
@@ -187,3 +193,18 @@ def get_target(name: str) -> Target:
             help=did_you_mean(name, TARGETS),
         )
     return TARGETS[name]
+
+
+def require_plugin(target: Target) -> None:
+    """Refuse a target that cannot load the plugin.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if not target.plugin:
+        able = ", ".join(t.name for t in TARGETS.values() if t.plugin)
+        raise UsageError(
+            f"target {target.name} takes no plugin",
+            where="--plugin",
+            help=f"targets that do: {able}",
+        )

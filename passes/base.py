@@ -40,6 +40,7 @@ class Context:
         nodes: The nodes of the main graph as they were before that, for verification.
         changes: What each pass did, by pass name.
         misses: What a pass saw and refused.
+        plugin: Whether nodes of the plugin may be written, as the target names them.
         tuner: Decides by measurement, where something can be timed.
     """
 
@@ -53,6 +54,12 @@ class Context:
     dequantize: bool = False
     off_device: tuple[OffDevice, ...] = ()
     tuner: NodeTuner | None = None
+    plugin: bool = False
+
+    @property
+    def plugin_naming(self) -> str:
+        """How nodes of the plugin are named; empty where none is to be in the model."""
+        return self.target.plugin if self.plugin else ""
 
     @property
     def change_count(self) -> int:

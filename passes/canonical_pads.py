@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from convt_onnx.forms.native import canonical_attributes, expressible, write_attributes
+from convt_onnx.forms.native import expressible, write_attributes
+from convt_onnx.graph.attributes import canonical_attributes
 from convt_onnx.graph.emitter import AttrValue
 from convt_onnx.graph.node import ConvTransposeNode, find_nodes, read_node
 from convt_onnx.passes.base import Pass

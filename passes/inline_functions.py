@@ -10,6 +10,7 @@ from onnx_ir.passes.common import InlinePass
 from convt_onnx.graph.emitter import NamePool
 from convt_onnx.graph.node import is_conv_transpose
 from convt_onnx.passes.base import Pass
+from convt_onnx.plugin_node import DOMAIN
 
 
 class InlineFunctions(Pass):
@@ -22,7 +23,8 @@ class InlineFunctions(Pass):
 
     and so is each function that calls such a function. Others stay functions: their nodes are
     rewritten in the body. Not inlined: a function with another opset than the model's, one that
-    hands an input on as its output, and one that a call gives graphs or leaves outputs away.
+    hands an input on as its output, one that a call gives graphs or leaves outputs away, and the
+    functions of the plugin's nodes.
     """
 
     name = "inline-functions"
@@ -96,6 +98,8 @@ def _rename_clashes(model: ir.Model, before: list[ir.Value]) -> None:
 
 
 def _depends_on_call(function: ir.Function) -> bool:
+    if function.domain == DOMAIN:
+        return False
     for node in ir.traversal.RecursiveGraphIterator(function.graph):
         if not is_conv_transpose(node):
             continue

@@ -9,13 +9,17 @@ import onnx_ir as ir
 
 from convt_onnx.capabilities import stays
 from convt_onnx.decide import decide, setting_for
-from convt_onnx.forms import Setting
+from convt_onnx.decision import Decision
+from convt_onnx.forms import FORMS, Setting
+from convt_onnx.forms.plugin import PLUGIN
+from convt_onnx.graph.absorbing import absorb
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.emitter import Emitter, NamePool
 from convt_onnx.graph.epilogue import read_epilogue
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
 from convt_onnx.lowering import write_form
 from convt_onnx.passes.base import Pass
+from convt_onnx.plugin_node.functions import add_functions
 from convt_onnx.tuning.nodes import Weighed
 
 
@@ -30,7 +34,8 @@ class Lower(Pass):
            weights that nothing reads any more go
         4. element types that the target takes in neither operator are computed in float32
            between two Casts
-        5. where the target needs it, a computed bias is added behind the node, and the channel
+        5. the plugin's node takes the place of a residual and an activation behind it too
+        6. where the target needs it, a computed bias is added behind the node, and the channel
            count is written into the shape of the input
     """
 
@@ -44,6 +49,7 @@ class Lower(Pass):
         plans = list(self._plans(model, found))
         names = NamePool(model)
         cache: dict[Hashable, ir.Value] = {}
+        functions: dict[ir.OperatorIdentifier, ir.Function] = {}
         for f, form, setting in plans:
             # Read again: an earlier rewrite may have replaced what this node reads.
             read = read_node(f.node, f.path, model.ir_version, f.visible(self.context.shapes))
@@ -57,9 +63,27 @@ class Lower(Pass):
                 prefix=f.path,
                 cache=cache,
             )
+            read = self._with_absorbed(model, f, read, form)
             write_form(emitter, read, form, setting, self.context.target)
-            yield f"{f.path}: {form}"
+            functions |= emitter.functions
+            more = "" if read.absorbed is None else ", with what stands behind it"
+            yield f"{f.path}: {form}{more}"
         remove_unused(cache.values())
+        if functions:
+            add_functions(model, functions)
+
+    def _with_absorbed(
+        self, model: ir.Model, f: FoundNode, read: ConvTransposeNode, form: str
+    ) -> ConvTransposeNode:
+        """The node with its epilogue, where the form computes that too."""
+        if not FORMS[form].absorbs or read.late is not None:
+            return read
+        shapes = f.visible(self.context.shapes)
+        absorbed = absorb(read, model.ir_version, f.opset, shapes)
+        if absorbed is not None:
+            # Its output is no longer a value of the model: it is compared end to end.
+            self.context.nodes = [n for n in self.context.nodes if n.path != f.path]
+        return replace(read, absorbed=absorbed)
 
     def _plans(
         self, model: ir.Model, found: Sequence[FoundNode]
@@ -70,6 +94,7 @@ class Lower(Pass):
             decisions = self.context.tuner.decide(model, weighed)
         for w, decision in zip(weighed, decisions, strict=True):
             self.context.decisions.append(decision)
+            self._note_plugin_refusal(decision)
             if isinstance(w.read, ConvTransposeNode) and w.found.node.graph is model.graph:
                 self.context.nodes.append(w.read)
             if decision.form is not None and not self._stays(decision.form, w):
@@ -79,7 +104,7 @@ class Lower(Pass):
         """The node and what is expected of it."""
         shapes = f.visible(self.context.shapes)
         read = read_node(f.node, f.path, model.ir_version, shapes)
-        setting = self._setting(f, read)
+        setting = self._setting(f, read, model.ir_version)
         decision = decide(read, self.context.target, setting, self.context.choice)
         if isinstance(read, ConvTransposeNode):
             epilogue = read_epilogue(read, model.ir_version, f.opset, shapes)
@@ -91,6 +116,16 @@ class Lower(Pass):
             return True
         return stays(form, w.read, self.context.target, w.found.opset)
 
-    def _setting(self, found: FoundNode, read: ConvTransposeNode | UnreadNode) -> Setting:
+    def _note_plugin_refusal(self, decision: Decision) -> None:
+        for candidate in decision.candidates:
+            if candidate.form == PLUGIN.name and candidate.refusal is not None:
+                self.miss(decision.path, candidate.refusal.id, candidate.refusal.detail)
+
+    def _setting(
+        self, found: FoundNode, read: ConvTransposeNode | UnreadNode, ir_version: int
+    ) -> Setting:
         dtype = None if isinstance(read, UnreadNode) else read.dtype
-        return setting_for(found.opset, self.context.target, dtype)
+        naming = self.context.plugin_naming
+        return setting_for(
+            found.opset, self.context.target, dtype, ir_version=ir_version, plugin=naming
+        )

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from convt_onnx.forms.native import canonical_attributes, expressible, write_attributes
+from convt_onnx.decide import decide, setting_for
+from convt_onnx.forms.native import expressible, write_attributes
+from convt_onnx.forms.plugin import PLUGIN
+from convt_onnx.graph.attributes import canonical_attributes
 from convt_onnx.graph.emitter import Emitter, NamePool
-from convt_onnx.graph.node import ConvTransposeNode, find_nodes, read_node
+from convt_onnx.graph.node import ConvTransposeNode, FoundNode, find_nodes, read_node
 from convt_onnx.passes.base import Pass
 from convt_onnx.passes.crops_symmetric import SymmetricPart, symmetric_part
 from convt_onnx.passes.crops_writing import emitter_at, own_name
@@ -46,6 +49,8 @@ class UndoCrops(Pass):
             read = read_node(found.node, found.path, model.ir_version, shapes)
             if not isinstance(read, ConvTransposeNode) or not self._wanted(read):
                 continue
+            if self._goes_to_plugin(found, read, model.ir_version):
+                continue
             part = symmetric_part(read.spec)
             if part.complete:
                 write_attributes(read.node, part.spec)
@@ -53,6 +58,12 @@ class UndoCrops(Pass):
                 continue
             self._slice(read, part, emitter_at(model, found, names))
             yield f"{found.path}: symmetric pads, {list(part.begin)} and {list(part.end)} sliced"
+
+    def _goes_to_plugin(self, found: FoundNode, read: ConvTransposeNode, ir_version: int) -> bool:
+        """Whether the node will not stay a ConvTranspose: the plugin takes any pads."""
+        naming, target = self.context.plugin_naming, self.context.target
+        setting = setting_for(found.opset, target, read.dtype, ir_version=ir_version, plugin=naming)
+        return decide(read, target, setting, self.context.choice).form == PLUGIN.name
 
     def _wanted(self, read: ConvTransposeNode) -> bool:
         if read.late is not None or expressible(read.spec) is not None:

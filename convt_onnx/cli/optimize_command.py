@@ -59,6 +59,12 @@ Examples:
     help="Fold DequantizeLinear weights and biases into float ones.  [default: kept as integers]",
 )
 @click.option(
+    "--plugin/--no-plugin",
+    default=False,
+    show_default=True,
+    help="Let this project's kernels compute nodes; the target loads them as its plugin.",
+)
+@click.option(
     "--passes", metavar="NAME,…", default="", help="Run only these passes; `-v` lists them."
 )
 @click.option(
@@ -80,6 +86,7 @@ def command(
     force: bool,
     dry_run: bool,
     dequantize: bool,
+    plugin: bool,
     passes: str,
     dump_dir: Path | None,
     tune: TuneOptions,
@@ -103,6 +110,7 @@ def command(
         force=force,
         dry_run=dry_run,
         dequantize=dequantize,
+        plugin=plugin,
         passes=tuple(p.strip() for p in passes.split(",") if p.strip()),
         dump=dump_dir,
         tune=tune,

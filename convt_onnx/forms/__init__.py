@@ -6,6 +6,7 @@ from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.fused import CONV, GEMM, PHASES, PHASES_WINDOW
 from convt_onnx.forms.native import KEEP, UNDILATE
 from convt_onnx.forms.overlap_add import OVERLAP_ADD
+from convt_onnx.forms.plugin import PLUGIN
 from convt_onnx.forms.split import PHASES_SPLIT
 from convt_onnx.forms.zero_insertion import ZERO_INSERTION
 
@@ -21,7 +22,14 @@ FORMS: dict[str, Form] = {
         PHASES_SPLIT,
         OVERLAP_ADD,
         ZERO_INSERTION,
+        PLUGIN,
     )
 }
 
-__all__ = ["FORMS", "Form", "Setting", "Work"]
+
+def forms_for(setting: Setting) -> tuple[Form, ...]:
+    """Those to weigh: the plugin's only where it is to be used."""
+    return tuple(f for f in FORMS.values() if f is not PLUGIN or setting.plugin)
+
+
+__all__ = ["FORMS", "Form", "Setting", "Work", "forms_for"]

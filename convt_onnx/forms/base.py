@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.plugin_node.record import FUNCTION_IR_VERSION
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -19,11 +20,17 @@ MAX_PACKED_ELEMENTS = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where a form is to run: the model's opset and what the target has."""
+    """Where a form is to run: the model's opset and what the target has.
+
+    `plugin` is how nodes of the plugin are named there (`plugin_node.HASHED`, `OVERLOAD`); empty
+    where it is not to be used. `ir_version` is the file's.
+    """
 
     opset: int
     depth_to_space: bool = True
     shape_ops: bool = True
+    plugin: str = ""
+    ir_version: int = FUNCTION_IR_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ class Form:
         check: The reason why the form does not apply to a node, None where it does.
         emit: Writes the nodes and returns the value that replaces the node's output.
         work: Cost for a batch and spatial sizes.
+        absorbs: Whether `emit` also computes what is recognised behind the node.
     """
 
     name: str
@@ -51,3 +59,4 @@ class Form:
     check: Callable[[ConvTransposeNode, Setting], Refusal | None]
     emit: Callable[[Emitter, ConvTransposeNode, Setting], ir.Value]
     work: Callable[[ConvTransposeSpec, int, Sequence[int]], Work]
+    absorbs: bool = False

@@ -10,23 +10,12 @@ import onnx_ir as ir
 
 from convt_onnx.forms.base import MAX_PACKED_ELEMENTS, Form, Setting, Work
 from convt_onnx.forms.weights import spread_taps
-from convt_onnx.graph.emitter import AttrValue, Emitter
+from convt_onnx.graph.attributes import canonical_attributes
+from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import RuntimeOperand
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
-
-
-def canonical_attributes(spec: ConvTransposeSpec) -> dict[str, AttrValue]:
-    """Every attribute written out; auto_pad and output_shape gone."""
-    return {
-        "kernel_shape": list(spec.kernel),
-        "strides": list(spec.strides),
-        "dilations": list(spec.dilations),
-        "pads": [*spec.pads_begin, *spec.pads_end],
-        "output_padding": list(spec.output_padding),
-        "group": spec.group,
-    }
 
 
 def write_attributes(node: ir.Node, spec: ConvTransposeSpec) -> None:

@@ -6,7 +6,7 @@ the graph as it was, apart from initializers that nothing reads, which `splice` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,7 @@ class Emitter:
     ) -> None:
         self.opset = opset
         self.nodes: list[ir.Node] = []
+        self.functions: dict[ir.OperatorIdentifier, ir.Function] = {}
         self._container = container
         self._names = names
         self._prefix = prefix
@@ -81,8 +82,23 @@ class Emitter:
     ) -> ir.Value:
         """Append a node with one output and return that output."""
         name = self._names.fresh(f"{self._prefix}/{op_type}")
-        node = ir.node(op_type, inputs, attributes, name=name)
-        node.outputs[0].name = self._names.fresh(f"{name}_out")
+        return self._append(ir.node(op_type, inputs, attributes, name=name))
+
+    def call(
+        self,
+        function: ir.Function,
+        inputs: Sequence[ir.Value | None],
+        attributes: Mapping[str, AttrValue],
+    ) -> ir.Value:
+        """Append a call of a function, which the model is to hold, and return its only output."""
+        self.functions[function.identifier()] = function
+        domain, op_type, overload = function.identifier()
+        name = self._names.fresh(f"{self._prefix}/{op_type}")
+        node = ir.node(op_type, inputs, attributes, domain=domain, overload=overload, name=name)
+        return self._append(node)
+
+    def _append(self, node: ir.Node) -> ir.Value:
+        node.outputs[0].name = self._names.fresh(f"{node.name}_out")
         self.nodes.append(node)
         return node.outputs[0]
 

@@ -49,11 +49,14 @@ class Epilogue:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class Piece:
+    """An activation by name, or the Add of a residual: `summand`, whose name it has."""
+
     name: str
     parameters: tuple[float, ...]
     nodes: int
     output: ir.Value
+    summand: ir.Value | None = None
 
 
 def read_epilogue(
@@ -67,22 +70,36 @@ def read_epilogue(
         opset: Version of the standard operators where the node stands.
         shapes: Inferred shapes by value name, which hold where the node stands.
     """
-    walk = _Walk(node, opset, shapes, Evaluator(ir_version, opset, shapes))
-    value, refusals, found = node.node.outputs[0], list[Refusal](), dict[str, _Piece]()
-    for _ in range(2):
-        for kind, match in (("activation", walk.activation), ("residual", walk.residual)):
-            piece = None if kind in found else match(value)
-            if isinstance(piece, _Piece):
-                found[kind], value = piece, piece.output
-                break
-            refusals += [] if piece is None else [piece]
+    found, refusals = _pieces(node, ir_version, opset, shapes)
     if not found:
         # The more particular reason: CT481 says only that nothing was recognised.
         return max(refusals, key=lambda r: r.id != "CT481")
-    return _epilogue(found, value)
+    return _epilogue(found, list(found.values())[-1].output)
 
 
-def _epilogue(found: dict[str, _Piece], last: ir.Value) -> Epilogue:
+def epilogue_pieces(
+    node: ConvTransposeNode, ir_version: int, opset: int, shapes: Shapes
+) -> dict[str, Piece]:
+    """The pieces of `read_epilogue` by "activation" and "residual", as they are computed."""
+    return _pieces(node, ir_version, opset, shapes)[0]
+
+
+def _pieces(
+    node: ConvTransposeNode, ir_version: int, opset: int, shapes: Shapes
+) -> tuple[dict[str, Piece], list[Refusal]]:
+    walk = _Walk(node, opset, shapes, Evaluator(ir_version, opset, shapes))
+    value, refusals, found = node.node.outputs[0], list[Refusal](), dict[str, Piece]()
+    for _ in range(2):
+        for kind, match in (("activation", walk.activation), ("residual", walk.residual)):
+            piece = None if kind in found else match(value)
+            if isinstance(piece, Piece):
+                found[kind], value = piece, piece.output
+                break
+            refusals += [] if piece is None else [piece]
+    return found, refusals
+
+
+def _epilogue(found: dict[str, Piece], last: ir.Value) -> Epilogue:
     activation, residual = found.get("activation"), found.get("residual")
     return Epilogue(
         activation=None if activation is None else activation.name,
@@ -103,7 +120,7 @@ class _Walk:
     shapes: Shapes
     evaluator: Evaluator
 
-    def activation(self, value: ir.Value) -> _Piece | Refusal:
+    def activation(self, value: ir.Value) -> Piece | Refusal:
         """The activation that reads the value."""
         if value.is_graph_output():
             return Refusal("CT483", str(value.name))
@@ -116,15 +133,15 @@ class _Walk:
                 return parameters
             if parameters is not None:
                 name, numbers = parameters
-                return _Piece(name, numbers, 1, readers[0].outputs[0])
+                return Piece(name, numbers, 1, readers[0].outputs[0])
         chain = find_activation(value, self.evaluator, half=self.node.dtype in HALF)
         if chain is not None:
             name, count, output = chain
-            return _Piece(name, (), count, output)
+            return Piece(name, (), count, output)
         types = ", ".join(sorted({n.op_type for n in readers})) or "nothing"
         return Refusal("CT482" if len(readers) > 1 else "CT481", f"read by {types}")
 
-    def residual(self, value: ir.Value) -> _Piece | Refusal:
+    def residual(self, value: ir.Value) -> Piece | Refusal:
         """The Add of a tensor of the same shape."""
         if value.is_graph_output():
             return Refusal("CT483", str(value.name))
@@ -140,7 +157,7 @@ class _Walk:
         shape, same = self._shape(value), self._shape(other)
         if shape is None or shape != same:
             return Refusal("CT485", f"{value.name}: {_text(shape)}, {other.name}: {_text(same)}")
-        return _Piece(other.name or "", (), 1, add.outputs[0])
+        return Piece(other.name or "", (), 1, add.outputs[0], other)
 
     def _operator(self, node: ir.Node) -> tuple[str, tuple[float, ...]] | Refusal | None:
         """Name and parameters of an activation that is one operator."""

@@ -12,8 +12,26 @@ from convt_onnx.graph.operands import Dim, Operand, Shapes, read_operand
 from convt_onnx.graph.quantised import Grid, input_grid, output_grid
 from convt_onnx.late_crop import LateCrop, resolve_late
 from convt_onnx.padding import Attributes, UnknownSizeError, resolve
+from convt_onnx.plugin_node.record import DOMAIN
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Absorbed:
+    """activation(y + residual) behind a node.
+
+    Attributes:
+        activation: As the kernels name it (`absorbing.KINDS`); None where there is none.
+        parameters: alpha; for prelu one slope, or one a channel; for clip the two bounds.
+        residual: What is added.
+        last: The node that writes the result.
+    """
+
+    activation: str | None
+    parameters: tuple[float, ...]
+    residual: ir.Value | None
+    last: ir.Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +41,7 @@ class ConvTransposeNode:
     The names are kept apart: once the node is replaced, its values are no longer in the graph.
     `x_grid` and `y_grid` are what the input is dequantised from and the output quantised to.
     `open_channels`: the input's channel count is not in the model; it is the weight's.
+    `absorbed`: what a form that computes more than the node takes the place of besides.
     """
 
     node: ir.Node
@@ -40,6 +59,7 @@ class ConvTransposeNode:
     x_grid: Grid | None = None
     y_grid: Grid | None = None
     open_channels: bool = False
+    absorbed: Absorbed | None = None
 
     def resolved(self, sizes: Sequence[int]) -> ConvTransposeSpec:
         """The geometry for input sizes: `spec`, and the late crop where there is one."""
@@ -87,7 +107,9 @@ def find_nodes(model: ir.Model) -> Iterator[FoundNode]:
     """Every ConvTranspose of the main graph, subgraphs and functions."""
     seen: dict[str, int] = {}
     roots = [("", model.graph, model.opset_imports)]
-    roots += [(f"{f.domain}:{f.name}/", f.graph, f.opset_imports) for f in model.functions.values()]
+    # The plugin's functions say what its nodes compute, for runtimes that do not know them.
+    own = [f for f in model.functions.values() if f.domain != DOMAIN]
+    roots += [(f"{f.domain}:{f.name}/", f.graph, f.opset_imports) for f in own]
     for prefix, graph, imports in roots:
         opset = imports.get("", imports.get("ai.onnx", 1))
         for node in _walk(graph):

@@ -16,6 +16,7 @@ from convt_onnx.reasons import (
     nodes,
     pads,
     placement,
+    plugin,
     quantised,
     tensorrt,
     tuning,
@@ -37,6 +38,7 @@ FAMILIES = (
     placement,
     tensorrt,
     tuning,
+    plugin,
 )
 
 REASONS: dict[str, Reason] = {reason.id: reason for family in FAMILIES for reason in family.REASONS}

@@ -91,11 +91,26 @@ def gather_index(packing: Packing) -> Index:
     return _padded(index.reshape(g, packing.blocks, ci, packing.columns), packing)
 
 
+def tap_table(packing: Packing) -> Index:
+    """Flat tap of each (weight block, phase), or -1: [blocks * phases], row-major d, h, w."""
+    return np.ascontiguousarray(_tap_index(packing).reshape(-1))
+
+
 def pack(weight: npt.NDArray[np.generic], packing: Packing) -> npt.NDArray[np.generic]:
     """Weight [C_in, C_out/group, *kernel] as `packing.shape`, in NumPy."""
     flat = np.concatenate([weight.reshape(-1), np.zeros(1, weight.dtype)])
     packed: npt.NDArray[np.generic] = flat[gather_index(packing)]
     return packed
+
+
+def unpack(packed: npt.NDArray[np.generic], packing: Packing) -> npt.NDArray[np.generic]:
+    """The weight of a packed one: [C_in, C_out/group, *the kernel of the three axes]."""
+    index = gather_index(packing).reshape(-1)
+    kernel = tuple(a.kernel for a in packing.axes)
+    channels = packing.group * packing.in_per_group, packing.out_per_group
+    weight = np.empty(prod((*channels, *kernel)), packed.dtype)
+    weight[index[index >= 0]] = packed.reshape(-1)[index >= 0]
+    return weight.reshape(*channels, *kernel)
 
 
 def _tap_index(packing: Packing) -> Index:
