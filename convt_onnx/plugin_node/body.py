@@ -6,6 +6,7 @@ bfloat16 is computed in float32 between Casts, since few runtimes have its ConvT
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, sqrt
 from typing import Any
@@ -76,21 +77,31 @@ def _emit(em: Emitter, record: PluginRecord, inputs: dict[str, ir.Value]) -> ir.
 def emit_conv_transpose(
     em: Emitter, record: PluginRecord, x: ir.Value, weight: ir.Value, bias: ir.Value | None
 ) -> ir.Value:
-    """ConvTranspose; rows that it cannot express are padded around it, below the bias."""
+    """ConvTranspose; rows that it cannot express are padded behind it, below the bias."""
     spec = record.spec
-    extra = [max(0, op - s + 1) for op, s in zip(spec.output_padding, spec.strides, strict=True)]
-    before = [max(0, -b) for b in spec.pads_begin]
+    low = [max(0, -b) for b in spec.pads_begin]
+    high = [max(0, op - s + 1) for op, s in zip(spec.output_padding, spec.strides, strict=True)]
+    odd = [low > 0 or high > 0 for low, high in zip(low, high, strict=True)]
+    if not any(odd):
+        operands = [x, weight] if bias is None else [x, weight, bias]
+        return em.op("ConvTranspose", operands, **canonical_attributes(spec))
+    begin = [b if o else 0 for b, o in zip(spec.pads_begin, odd, strict=True)]
+    end = [e if o else 0 for e, o in zip(spec.pads_end, odd, strict=True)]
     inner = replace(
         spec,
-        pads_begin=tuple(max(0, b) for b in spec.pads_begin),
-        output_padding=tuple(op - e for op, e in zip(spec.output_padding, extra, strict=True)),
+        pads_begin=_less(spec.pads_begin, begin),
+        pads_end=_less(spec.pads_end, end),
+        output_padding=_less(spec.output_padding, high),
     )
-    if not any(extra) and not any(before):
-        operands = [x, weight] if bias is None else [x, weight, bias]
-        return em.op("ConvTranspose", operands, **canonical_attributes(inner))
     y = em.op("ConvTranspose", [x, weight], **canonical_attributes(inner))
-    y = em.pad(y, [0, 0, *before], [0, 0, *extra])
+    y = em.pad(y, [0, 0, *low], [0, 0, *high])
+    axes = range(2, 2 + spec.ndim)
+    y = em.crop(y, axes, [max(0, b) for b in begin], end)
     return y if bias is None else em.add(y, _per_channel(em, bias, record))
+
+
+def _less(values: Sequence[int], taken: Sequence[int]) -> tuple[int, ...]:
+    return tuple(v - t for v, t in zip(values, taken, strict=True))
 
 
 def emit_activation(
