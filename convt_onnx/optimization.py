@@ -13,6 +13,7 @@ from convt_onnx.decision import Decision
 from convt_onnx.graph.counting import op_counts
 from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
+from convt_onnx.passes.restore_plugins import RestorePlugins
 from convt_onnx.placement import off_device
 from convt_onnx.proof import checked, verified
 from convt_onnx.reasons import REASONS
@@ -236,7 +237,8 @@ def _settled(
         return _run_passes(model_io.load(path), options, progress, tuner)
 
     path = first.loaded.path
-    asked_for = bool(options.forms or options.passes or options.dequantize)
+    asked_for = bool(options.forms or options.passes or options.dequantize or options.plugin)
+    asked_for = asked_for or bool(first.context.changes.get(RestorePlugins.name))
     trial = Trial(tuner, Source(first.loaded.proto, path.parent), asked_for)
     settled = trial.settle(first, again)
     if settled is not None:

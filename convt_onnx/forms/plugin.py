@@ -40,13 +40,14 @@ MAX_AXES = 3
 def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     if not setting.plugin:
         return Refusal("CT541")
-    if node.dtype not in DTYPES:
-        return Refusal("CT542", "unknown" if node.dtype is None else node.dtype.name)
+    dtype = _dtype(node)
+    if dtype not in DTYPES:
+        return Refusal("CT542", "unknown" if dtype is None else dtype.name)
     if node.spec.ndim > MAX_AXES:
         return Refusal("CT543", f"{node.spec.ndim} spatial axes")
     if isinstance(node.weight, QuantisedOperand):
         return Refusal("CT544", f"weight {node.weight.value.name!r}")
-    least = MIN_BFLOAT16_OPSET if node.dtype == ir.DataType.BFLOAT16 else MIN_OPSET
+    least = MIN_BFLOAT16_OPSET if dtype == ir.DataType.BFLOAT16 else MIN_OPSET
     if setting.opset < least:
         return Refusal("CT545", f"opset {setting.opset}, {least} is needed")
     if setting.ir_version < MIN_IR_VERSION:
@@ -60,10 +61,18 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     return None
 
 
+def _dtype(node: ConvTransposeNode) -> ir.DataType | None:
+    """Of the weight, where the input's is not known, as in a function."""
+    if node.dtype is None and isinstance(node.weight, ConstantOperand):
+        return node.weight.tensor.dtype
+    return node.dtype
+
+
 def record_of(node: ConvTransposeNode) -> PluginRecord:
     """The attributes of the node's plugin node, with what it absorbs."""
-    assert node.dtype is not None
-    spec, dtype = node.spec.canonical(), DTYPES[node.dtype]
+    kind = _dtype(node)
+    assert kind is not None
+    spec, dtype = node.spec.canonical(), DTYPES[kind]
     sizes = (node.batch, *node.sizes)
     schedule = ahead.base_schedule(KernelSpec(spec, dtype, sizes))
     absorbed = node.absorbed
@@ -120,8 +129,9 @@ def _weight(em: Emitter, node: ConvTransposeNode, record: PluginRecord) -> ir.Va
 
 
 def _slopes(node: ConvTransposeNode, parameters: Sequence[float]) -> npt.NDArray[np.generic]:
-    assert node.dtype is not None
-    slopes = np.empty(node.spec.out_channels, node.dtype.numpy())
+    kind = _dtype(node)
+    assert kind is not None
+    slopes = np.empty(node.spec.out_channels, kind.numpy())
     slopes[:] = parameters
     return slopes
 
