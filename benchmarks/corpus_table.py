@@ -2,7 +2,8 @@
 
     python benchmarks/corpus_table.py ../shared/corpus ../shared/cases models
 
-Inputs are taken from a .npz beside the model (<stem>.npz, inputs.npz or data_0.npz), else random.
+Forms are chosen by expected cost, not timed. Inputs are taken from a .npz beside the model
+(<stem>.npz, inputs.npz or data_0.npz), else random.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from environment import environment
 from convt_onnx import OptimizeOptions, OptimizeResult, VerifyOptions, optimize
 from convt_onnx.errors import ConvtError
 from convt_onnx.targets import TARGETS
+from convt_onnx.tuning.options import TuneOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,10 @@ def run(path: Path, name: str, target: str, folder: Path) -> Line:
     """Optimise one model."""
     start = time.perf_counter()
     options = OptimizeOptions(
-        target=target, force=True, checks=VerifyOptions(inputs=inputs_beside(path))
+        target=target,
+        force=True,
+        checks=VerifyOptions(inputs=inputs_beside(path)),
+        tune=TuneOptions(enabled=False),
     )
     try:
         result = optimize(path, folder / "out.onnx", options)

@@ -30,6 +30,7 @@ from environment import environment
 from convt_onnx import OptimizeOptions, OptimizeResult, VerifyOptions, optimize
 from convt_onnx.errors import ConvtError
 from convt_onnx.targets import TARGETS
+from convt_onnx.tuning.options import TuneOptions
 
 if TYPE_CHECKING:
     from full_size_export import Built
@@ -92,7 +93,10 @@ class Exported:
         """Optimise at other sizes than those it was exported at, where any are open."""
         shapes = self.built.other_shapes() if self.dynamic else dict(self.built.inputs)
         options = OptimizeOptions(
-            target=target, force=True, checks=VerifyOptions(input_shapes=shapes)
+            target=target,
+            force=True,
+            checks=VerifyOptions(input_shapes=shapes),
+            tune=TuneOptions(enabled=False),
         )
         return optimize(self.path, self.path.with_name("out.onnx"), options)
 

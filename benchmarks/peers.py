@@ -35,6 +35,7 @@ from environment import environment
 from convt_onnx import OptimizeOptions, Verification, VerifyOptions, optimize, verify_files
 from convt_onnx.errors import ConvtError
 from convt_onnx.targets import TARGETS
+from convt_onnx.tuning.options import TuneOptions
 
 ALONE, BEFORE, AFTER = "peer alone", "peer first", "peer second"
 Process = Callable[[Path, Path], None]
@@ -155,7 +156,9 @@ def _alone(
 def _optimized(
     source: Path, output: Path, target: str, checks: VerifyOptions
 ) -> tuple[str, float | None]:
-    options = OptimizeOptions(target=target, force=True, checks=checks)
+    options = OptimizeOptions(
+        target=target, force=True, checks=checks, tune=TuneOptions(enabled=False)
+    )
     try:
         result = optimize(source, output, options)
     except ConvtError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -33,6 +33,7 @@ from quantised_models import (
 
 from convt_onnx import OptimizeOptions, optimize
 from convt_onnx.forms import FORMS
+from convt_onnx.tuning.options import TuneOptions
 
 QUANTIZE = "QuantizeLinear"
 QDQ = (QUANTIZE, "DequantizeLinear")
@@ -40,12 +41,22 @@ QDQ = (QUANTIZE, "DequantizeLinear")
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Elements compared, beyond one step, at one step or more than half of one, and the worst."""
+    """How far elements moved.
+
+    Attributes:
+        elements: Elements compared.
+        beyond: Further than one step.
+        moved: Further than half a step.
+        worst: The furthest, in steps.
+        tie: The largest distance, in steps, that an integer which moved had before rounding from
+            the middle of two integers; there the order of a sum decides.
+    """
 
     elements: int = 0
     beyond: int = 0
     moved: int = 0
     worst: float = 0.0
+    tie: float = 0.0
 
     def __add__(self, other: Deviation) -> Deviation:
         return Deviation(
@@ -53,6 +64,7 @@ class Deviation:
             self.beyond + other.beyond,
             self.moved + other.moved,
             max(self.worst, other.worst),
+            max(self.tie, other.tie),
         )
 
     @property
@@ -139,16 +151,24 @@ def by_node(
     readers = {n.output[0]: n.input[0] for n in after.graph.node if n.op_type == QUANTIZE}
     # Integers where they exist: there one is one step.
     ys = {y: [q for q, r in readers.items() if r == y and q in made] or [y] for _, y in pairs}
-    wanted_names = sorted({x for x, _ in pairs} | {n for names in ys.values() for n in names})
+    wanted_names = sorted({n for pair in pairs for n in pair} | {n for q in ys.values() for n in q})
     truth = run(before, feeds, wanted_names)
     inputs = sorted({x for x, _ in pairs})
     got = run(forced(after, inputs), feeds | {x: truth[x] for x in inputs}, wanted_names)
     total = Deviation()
     for y, names in ys.items():
         for name in names:
-            step = 1.0 if name != y else step_of(before, y, truth[y])
-            total += compare(got[name], truth[name], step)
+            step = step_of(before, y, truth[y])
+            found = compare(got[name], truth[name], 1.0 if name != y else step)
+            tie = 0.0 if name == y else from_tie(truth[y] / step, got[name] != truth[name])
+            total += replace(found, tie=tie)
     return total
+
+
+def from_tie(steps: np.ndarray, moved: np.ndarray) -> float:
+    """The largest distance of the values that moved from the middle of two integers."""
+    exact = steps.astype(np.float64)[moved]
+    return float(np.abs(exact - np.floor(exact) - 0.5).max(initial=0.0))
 
 
 def sensitivity(model: onnx.ModelProto, feeds: Feeds) -> Deviation:
@@ -184,13 +204,15 @@ def integer_convolutions(path: Path, folder: Path) -> int:
 def measure(path: Path, name: str, folder: Path, forms: Iterable[str] = FORMS) -> Iterator[Row]:
     """One row for each form that any node can take."""
     before = onnx.load(path)
-    feeds = _feeds(path, before)
+    feeds = feeds_of(path, before)
     truth = run(before, feeds)
     if (own := sensitivity(before, feeds)).elements:
         yield Row(name, "one element", 0, Deviation(), own, (0, 0), (0, 0), 0)
     for form in forms:
         out = folder / "rewritten.onnx"
-        options = OptimizeOptions(forms={"all": form}, verify=False, force=True)
+        options = OptimizeOptions(
+            forms={"all": form}, verify=False, force=True, tune=TuneOptions(enabled=False)
+        )
         result = optimize(path, out, options)
         taken = sum(d.form == form for d in result.decisions)
         if not taken or (form == "keep" and not result.modified):
@@ -213,7 +235,8 @@ def measure(path: Path, name: str, folder: Path, forms: Iterable[str] = FORMS) -
         )
 
 
-def _feeds(path: Path, model: onnx.ModelProto) -> Feeds:
+def feeds_of(path: Path, model: onnx.ModelProto) -> Feeds:
+    """The arrays beside a model, or seeded ones."""
     beside = (path.with_suffix(".npz"), path.with_name("inputs.npz"))
     for file in beside:
         if file.is_file():
@@ -234,13 +257,15 @@ def text(row: Row) -> str:
     growth = row.integers[1] / max(1, row.integers[0])
     floats = row.floats[1] - row.floats[0]
     cells = f"{row.model[:28]:28} {row.form:14} {row.nodes:3} {deviation(row.node)} "
+    cells += f"{row.node.tie:8.1g} "
     cells += f"{deviation(row.end)} {row.integers[0]:9} {growth:6.2f} {floats:7}"
     return f"{cells} {row.integer_convolutions:+5}"
 
 
 HEADER = (
     f"{'model':28} {'form':14} {'n':>3} {'node %':>8} {'>1 %':>8} {'worst':>8} "
-    f"{'end %':>8} {'>1 %':>8} {'worst':>8} {'int bytes':>9} {'ratio':>6} {'+float':>7} {'+int':>5}"
+    f"{'tie':>8} {'end %':>8} {'>1 %':>8} {'worst':>8} {'int bytes':>9} {'ratio':>6} "
+    f"{'+float':>7} {'+int':>5}"
 )
 
 
@@ -248,7 +273,11 @@ HEADER = (
 @click.argument("shared", type=click.Path(path_type=Path), required=False)
 @click.option("--export", "exports", multiple=True, default=EXPORTS, show_default=True)
 def main(shared: Path | None, exports: Sequence[str]) -> None:
-    """Print the table. Steps: share that moved by about one, share beyond one, the worst."""
+    """Print the table.
+
+    Of the nodes and of the whole, in steps: share that moved by about one, share beyond one, the
+    worst. `tie`: how far the elements that moved were from the middle of two integers, at most.
+    """
     click.echo(environment())
     click.echo(HEADER)
     with tempfile.TemporaryDirectory() as temporary:

@@ -13,6 +13,7 @@ from convt_onnx.decision import Decision
 from convt_onnx.graph.epilogue import read_epilogue
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
 from convt_onnx.graph.operands import ConstantOperand, Dim, QuantisedOperand
+from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
 from convt_onnx.placement import OffDevice, off_device
 from convt_onnx.spec import ConvTransposeSpec
@@ -38,7 +39,8 @@ class NodeReport:
 class Inspection:
     """A model: size in bytes, nodes in all graphs, and a report for each ConvTranspose.
 
-    `off_device` names each ConvTranspose that a target's device leaves to another, as the file is.
+    `off_device` names each ConvTranspose that a target's device leaves to another, as the file is;
+    `left_alone` what is a transposed convolution but not the standard operator.
     """
 
     path: Path
@@ -48,6 +50,7 @@ class Inspection:
     bytes: int
     nodes: tuple[NodeReport, ...]
     off_device: tuple[OffDevice, ...] = ()
+    left_alone: tuple[Miss, ...] = ()
 
 
 def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
@@ -63,6 +66,7 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
     model = loaded.model
     node_count = sum(1 for _ in model.graph.all_nodes())
     reports: list[NodeReport] = []
+    alone = tuple(Miss(name, "read", why) for name, why in integer_variants(model))
     away = tuple(o for target in chosen for o in off_device(model, target))
     if loaded.has_conv_transpose:
         context = Context(chosen[0], {}, Choice())
@@ -76,6 +80,7 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
         bytes=loaded.proto_bytes + loaded.external_bytes,
         nodes=tuple(reports),
         off_device=away,
+        left_alone=alone,
     )
 
 

@@ -18,6 +18,7 @@ from convt_onnx.passes.fold_weights import FoldWeights
 from convt_onnx.passes.inline_functions import InlineFunctions
 from convt_onnx.passes.lower import Lower
 from convt_onnx.passes.restore_plugins import RestorePlugins
+from convt_onnx.passes.standard_quantisers import StandardQuantisers
 from convt_onnx.passes.undo_crops import UndoCrops
 from convt_onnx.runtime_shapes import shapes_of
 from convt_onnx.suggest import did_you_mean
@@ -26,6 +27,7 @@ from convt_onnx.suggest import did_you_mean
 PREPARATIONS: tuple[type[Pass], ...] = (
     RestorePlugins,
     InlineFunctions,
+    StandardQuantisers,
     FoldWeights,
     CanonicalPads,
 )

@@ -24,15 +24,14 @@ up (float[1,2,2,2] x) => (float[1,4,4,4] y)
 
 @pytest.fixture
 def peers(monkeypatch):
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     return importlib.import_module("peers")
 
 
 @pytest.fixture(params=PEERS)
 def peer(request, peers):
-    if not peers.available(request.param):
-        pytest.skip(f"{peers.PEERS[request.param][0]} is not installed")
+    package = peers.PEERS[request.param][0]
+    assert peers.available(request.param), f"{package} is not installed: pip install -e '.[test]'"
     return request.param
 
 

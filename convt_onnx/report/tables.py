@@ -29,8 +29,8 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
         f"{escape(str(result.path))}: {len(result.nodes)} ConvTranspose of {result.node_count} "
         f"nodes, {opsets}, IR {result.ir_version}, {size_text(result.bytes)}"
     )
-    if not result.nodes:
-        return
+    for other in result.left_alone:
+        console.print(escape(f"{other.node or '?'}: left alone: {refusal_text(other.reason)}"))
     for n in result.nodes:
         _print_node(console, n)
         for away in result.off_device:

@@ -46,6 +46,16 @@ def test_inspect_a_model_without_any(convt, tmp_path):
     assert "0 ConvTranspose of 1 nodes" in convt("inspect", source).out
 
 
+def test_inspect_tells_of_integer_variants(convt, tmp_path):
+    text = """g (float[1,3,7] x) => (float[] y)
+    { [a] y = com.example.QLinearConvTranspose (x, w, s) }"""
+    proto = model(text, domains='"com.example" : 1', w=array(3, 4, 5), s=array())
+    source = write(proto, tmp_path)
+    assert "a: left alone: CT461" in convt("inspect", source).out
+    (alone,) = convt("inspect", source, "--json").json["result"]["left_alone"]
+    assert (alone["node"], alone["reason"]["id"]) == ("a", "CT461")
+
+
 def test_inspect_tells_exact_costs(convt, tmp_path):
     text = """g (float[2,3,7] x) => (float[A,B,C] y)
     { y = ConvTranspose <strides=[2], pads=[1,0]> (x, w) }"""
