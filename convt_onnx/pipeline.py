@@ -11,12 +11,14 @@ from convt_onnx.errors import UsageError
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.passes.base import Context, Pass
 from convt_onnx.passes.canonical_pads import CanonicalPads
+from convt_onnx.passes.float_quantised import FloatQuantised
 from convt_onnx.passes.fold_crops import FoldCrops
 from convt_onnx.passes.fold_neighbours import FoldNeighbours
 from convt_onnx.passes.fold_pads import FoldPads
 from convt_onnx.passes.fold_weights import FoldWeights
 from convt_onnx.passes.inline_functions import InlineFunctions
 from convt_onnx.passes.lower import Lower
+from convt_onnx.passes.replace_removed import ReplaceRemoved
 from convt_onnx.passes.restore_plugins import RestorePlugins
 from convt_onnx.passes.standard_quantisers import StandardQuantisers
 from convt_onnx.passes.undo_crops import UndoCrops
@@ -27,7 +29,9 @@ from convt_onnx.suggest import did_you_mean
 PREPARATIONS: tuple[type[Pass], ...] = (
     RestorePlugins,
     InlineFunctions,
+    ReplaceRemoved,
     StandardQuantisers,
+    FloatQuantised,
     FoldWeights,
     CanonicalPads,
 )

@@ -50,16 +50,16 @@ class FoldWeights(Pass):
                 value = found.node.inputs[index] if len(found.node.inputs) > index else None
                 if value is None or not self._wanted(value, model.ir_version):
                     continue
-                place = partial(_place, model, names)
+                put = partial(place, model, names)
                 keep = not self.context.dequantize
-                if keep and fold_integers(value, model.ir_version, evaluator, place):
+                if keep and fold_integers(value, model.ir_version, evaluator, put):
                     yield f"{found.path}: the integers of {value.name} folded"
                     continue
                 if id(value) not in done:
                     array = evaluator.value(value)
                     if array is not None:
-                        done[id(value)] = place(value, ir.Tensor(array))
-                    elif keep and (moved := transpose_integers(value, model.ir_version, place)):
+                        done[id(value)] = put(value, ir.Tensor(array))
+                    elif keep and (moved := transpose_integers(value, model.ir_version, put)):
                         done[id(value)] = moved
                     else:
                         continue
@@ -82,9 +82,7 @@ class FoldWeights(Pass):
         return frozenset({"QuantizeLinear"} | also)
 
 
-def _place(
-    model: ir.Model, names: NamePool, value: ir.Value, tensor: ir.TensorProtocol
-) -> ir.Value:
+def place(model: ir.Model, names: NamePool, value: ir.Value, tensor: ir.TensorProtocol) -> ir.Value:
     """The constant, in the graph where the value was computed; a function holds no initializer."""
     producer = value.producer()
     graph = None if producer is None else producer.graph
