@@ -104,7 +104,14 @@ def setting_for(
     """What the forms of one node may use; `plugin` is how the plugin's nodes are named."""
     # In an island it sees float32.
     lacks = dtype in target.depth_to_space_lacks and target.takes(dtype, opset, native=False)
-    return Setting(opset, target.depth_to_space and not lacks, target.shape_ops, plugin, ir_version)
+    return Setting(
+        opset,
+        target.depth_to_space and not lacks,
+        target.shape_ops,
+        plugin,
+        ir_version,
+        target.one_axis_moves,
+    )
 
 
 def _choose(

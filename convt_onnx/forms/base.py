@@ -24,6 +24,7 @@ class Setting:
 
     `plugin` is how nodes of the plugin are named there (`plugin_node.HASHED`, `OVERLOAD`); empty
     where it is not to be used. `ir_version` is the file's.
+    `one_axis_moves` says that the target's Transpose is fast only where a single axis moves.
     """
 
     opset: int
@@ -31,6 +32,12 @@ class Setting:
     shape_ops: bool = True
     plugin: str = ""
     ir_version: int = FUNCTION_IR_VERSION
+    one_axis_moves: bool = False
+
+    @property
+    def can_compute_shapes(self) -> bool:
+        """Whether the sizes that a Reshape needs may be computed in the graph."""
+        return self.shape_ops and self.opset >= 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ import onnx_ir as ir
 
 from convt_onnx.forms.base import MAX_PACKED_ELEMENTS, MAX_PHASES, Form, Setting, Work
 from convt_onnx.forms.integer_kernel import requantise_output
-from convt_onnx.forms.interleave import Interleave, interleave, interleave_elements
-from convt_onnx.forms.weights import Layout, Packing, combine, pack_bias, pack_weight
+from convt_onnx.forms.interleave import interleave, interleave_elements, layout_of, order_for
+from convt_onnx.forms.moves import last_phase_first
+from convt_onnx.forms.order import Interleave, Order
+from convt_onnx.forms.weights import Packing, Table, combine, pack_bias, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import RuntimeOperand
@@ -42,12 +44,9 @@ def _emit(plan: Plan, em: Emitter, node: ConvTransposeNode, setting: Setting) ->
     spec = node.spec
     axes = [plan(a) for a in spec.axes()]
     fused = [a.fused() for a in axes]
-    # Groups keep their channels together, so phases can lead only where there is one group;
-    # DepthToSpace below opset 11 needs them to lead.
-    phase_first = spec.group == 1 and setting.opset < 11
-    layout: Layout = "phase" if phase_first else "channel"
-    taps = tuple(f.taps for f in fused)
-    packing = Packing(spec, combine(fused, spec.kernel), taps, layout)
+    order = phase_order(node, axes, setting, group=spec.group)
+    table = ordered(combine(fused, spec.kernel), spec, order)
+    packing = Packing(spec, table, tuple(f.taps for f in fused), layout_of(order))
     y = em.conv(
         node.x,
         pack_weight(em, node.weight, packing),
@@ -59,7 +58,26 @@ def _emit(plan: Plan, em: Emitter, node: ConvTransposeNode, setting: Setting) ->
         group=spec.group,
     )
     y = requantise_output(em, y, node, moves=moves(axes))
-    return finish(em, y, node, axes, phase_first, setting)
+    return finish(em, y, node, axes, setting, order=order, group=spec.group)
+
+
+def phase_order(
+    node: ConvTransposeNode,
+    axes: Sequence[PhaseAxis],
+    setting: Setting,
+    *,
+    group: int,
+    phases_may_lead: bool = False,
+) -> Order:
+    """The order of channels and phases that `finish` is to get."""
+    return order_for(
+        _rows(node, axes), group=group, phases_may_lead=phases_may_lead, setting=setting
+    )
+
+
+def ordered(table: Table, spec: ConvTransposeSpec, order: Order) -> Table:
+    """The rows of a table, one a phase, as the order wants them."""
+    return last_phase_first(table, spec.strides) if order == "moves" else table
 
 
 def moves(axes: Sequence[PhaseAxis]) -> bool:
@@ -72,16 +90,21 @@ def finish(
     y: ir.Value,
     node: ConvTransposeNode,
     axes: Sequence[PhaseAxis],
-    phase_first: bool,
     setting: Setting,
+    *,
+    order: Order,
+    group: int,
 ) -> ir.Value:
     """Interleave the phases of `y` and crop what the output does not keep."""
-    rows = tuple(None if n is None else n + a.rows for n, a in zip(node.sizes, axes, strict=True))
-    strides = node.spec.strides
-    plan = Interleave(node.spec.out_channels, strides, node.batch, rows, phase_first)
+    spec, rows = node.spec, _rows(node, axes)
+    plan = Interleave(spec.out_channels, spec.strides, node.batch, rows, order, group)
     y = interleave(em, y, plan, setting)
     where = [2 + i for i in range(len(axes))]
     return em.crop(y, where, [a.crop_begin for a in axes], [a.crop_end for a in axes])
+
+
+def _rows(node: ConvTransposeNode, axes: Sequence[PhaseAxis]) -> tuple[int | None, ...]:
+    return tuple(None if n is None else n + a.rows for n, a in zip(node.sizes, axes, strict=True))
 
 
 def crop_elements(spec: ConvTransposeSpec, axes: Sequence[PhaseAxis], sizes: Sequence[int]) -> int:

@@ -1,48 +1,54 @@
 """Phases back into space: [N, channels and phases, *Q] -> [N, C, *(Q * stride)].
 
-Four ways that give the same, for every size: DepthToSpace (two equal strides); Reshape with at
-most one size left open; Reshape with sizes read from the tensor; and, where a target has no shape
-arithmetic and several sizes are open, one axis after the other with Reshape's "copy" zeros alone.
+Five ways that give the same, for every size: single-axis moves (`moves`, where the target is fast
+at those alone); DepthToSpace (two equal strides); Reshape with at most one size left open; Reshape
+with sizes read from the tensor; and, where a target has no shape arithmetic and several sizes are
+open, one axis after the other with Reshape's "copy" zeros alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Setting
+from convt_onnx.forms.moves import can_move, move_phases
+from convt_onnx.forms.order import Interleave, Order
+from convt_onnx.forms.weights import Layout
 from convt_onnx.graph.emitter import Emitter
 
 
-@dataclass(frozen=True, slots=True)
-class Interleave:
-    """What is known: output channels, one stride an axis, sizes before (None where open)."""
+def order_for(
+    sizes: Sequence[int | None], *, group: int, phases_may_lead: bool, setting: Setting
+) -> Order:
+    """How a convolution should order channels and phases for its `interleave`.
 
-    channels: int
-    strides: tuple[int, ...]
-    batch: int | None
-    sizes: tuple[int | None, ...]
-    phase_first: bool
+    Args:
+        sizes: Sizes before the interleave, None where open.
+        group: Groups of the convolution, which keep their channels together.
+        phases_may_lead: Whether the convolutions' results can come in any order.
+        setting: Where it is to run; DepthToSpace below opset 11 needs phases that lead.
+    """
+    if can_move(sizes, setting):
+        return "moves"
+    if phases_may_lead or (group == 1 and setting.opset < 11):
+        return "phase"
+    return "channel"
 
-    @property
-    def strided(self) -> tuple[int, ...]:
-        """Axes that have more than one phase."""
-        return tuple(i for i, s in enumerate(self.strides) if s > 1)
 
-    @property
-    def split(self) -> list[int]:
-        """The packed channel axis, taken apart."""
-        phases = [self.strides[i] for i in self.strided]
-        return [*phases, self.channels] if self.phase_first else [self.channels, *phases]
+def layout_of(order: Order) -> Layout:
+    """The weight's layout that makes a convolution write this order."""
+    return "channel" if order == "channel" else "phase"
 
 
 def interleave(em: Emitter, y: ir.Value, plan: Interleave, setting: Setting) -> ir.Value:
     """Write the nodes; returns [N, C, *(Q * stride)]."""
     if not plan.strided:
         return y
+    if plan.order == "moves":
+        return move_phases(em, y, plan, setting)
     if _fits_depth_to_space(plan, setting):
         if setting.opset < 11:
             return em.op("DepthToSpace", [y], blocksize=plan.strides[0])
@@ -50,15 +56,11 @@ def interleave(em: Emitter, y: ir.Value, plan: Interleave, setting: Setting) -> 
         return em.op("DepthToSpace", [y], blocksize=plan.strides[0], mode=mode)
     open_sizes = sum(n is None for n in plan.sizes)
     empty_batch_fails = plan.batch is None and open_sizes > 0
-    if open_sizes <= 1 and not (empty_batch_fails and _has_shape_ops(setting)):
+    if open_sizes <= 1 and not (empty_batch_fails and setting.can_compute_shapes):
         return _with_constant_shapes(em, y, plan)
-    if _has_shape_ops(setting):
+    if setting.can_compute_shapes:
         return _with_computed_shapes(em, y, plan)
     return _axis_by_axis(em, y, plan)
-
-
-def _has_shape_ops(setting: Setting) -> bool:
-    return setting.shape_ops and setting.opset >= 7
 
 
 def _fits_depth_to_space(plan: Interleave, setting: Setting) -> bool:

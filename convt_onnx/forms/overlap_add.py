@@ -16,9 +16,10 @@ import numpy as np
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
-from convt_onnx.forms.fused import crop_elements, finish, packable
-from convt_onnx.forms.interleave import interleave_elements
-from convt_onnx.forms.weights import Layout, Packing, Table, pack_weight
+from convt_onnx.forms.fused import crop_elements, finish, ordered, packable, phase_order
+from convt_onnx.forms.interleave import interleave_elements, layout_of
+from convt_onnx.forms.order import Order
+from convt_onnx.forms.weights import Packing, Table, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import ConstantOperand, Operand
@@ -46,10 +47,12 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     axes = [plan_shifts(a) for a in spec.axes()]
     shifts = list(product(*(a.shifts() for a in axes)))
     # A group's channels stay together, so its shifts can only be convolutions of their own.
+    order = phase_order(node, axes, setting, group=spec.group, phases_may_lead=spec.group == 1)
+    tables = [ordered(_table(spec, axes, e), spec, order) for e in shifts]
     parts = (
-        _products(em, node, axes, shifts)
+        _products(em, node, tables, order)
         if spec.group == 1
-        else [_product(em, node, [_table(spec, axes, e)]) for e in shifts]
+        else [_product(em, node, [table], order) for table in tables]
     )
     shifted = [
         em.pad(
@@ -60,7 +63,7 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
         for part, e in zip(parts, shifts, strict=True)
     ]
     total = reduce(em.add, shifted)
-    y = finish(em, total, node, axes, spec.group == 1, setting)
+    y = finish(em, total, node, axes, setting, order=order, group=spec.group)
     return y if node.bias is None else em.add(y, _column(em, node.bias, spec))
 
 
@@ -74,11 +77,12 @@ def _table(spec: ConvTransposeSpec, axes: Sequence[PhaseAxis], shift: tuple[int,
     return flat[:, None]
 
 
-def _product(em: Emitter, node: ConvTransposeNode, tables: Sequence[Table]) -> ir.Value:
+def _product(
+    em: Emitter, node: ConvTransposeNode, tables: Sequence[Table], order: Order
+) -> ir.Value:
     spec = node.spec
     ones = (1,) * spec.ndim
-    layout: Layout = "phase" if spec.group == 1 else "channel"
-    packing = Packing(spec, np.concatenate(tables), ones, layout)
+    packing = Packing(spec, np.concatenate(tables), ones, layout_of(order))
     return em.conv(
         node.x,
         pack_weight(em, node.weight, packing),
@@ -92,18 +96,15 @@ def _product(em: Emitter, node: ConvTransposeNode, tables: Sequence[Table]) -> i
 
 
 def _products(
-    em: Emitter,
-    node: ConvTransposeNode,
-    axes: Sequence[PhaseAxis],
-    shifts: Sequence[tuple[int, ...]],
+    em: Emitter, node: ConvTransposeNode, tables: Sequence[Table], order: Order
 ) -> list[ir.Value]:
     """One product for all shifts, cut into one part a shift."""
     spec = node.spec
-    y = _product(em, node, [_table(spec, axes, e) for e in shifts])
-    if len(shifts) == 1:
+    y = _product(em, node, tables, order)
+    if len(tables) == 1:
         return [y]
     width = prod(spec.strides) * spec.out_channels
-    return [em.slice(y, [1], [i * width], [(i + 1) * width]) for i in range(len(shifts))]
+    return [em.slice(y, [1], [i * width], [(i + 1) * width]) for i in range(len(tables))]
 
 
 def _column(em: Emitter, bias: Operand, spec: ConvTransposeSpec) -> ir.Value:

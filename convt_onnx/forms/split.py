@@ -9,9 +9,10 @@ from math import prod
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
-from convt_onnx.forms.fused import crop_elements, finish, moves, packable
+from convt_onnx.forms.fused import crop_elements, finish, moves, packable, phase_order
 from convt_onnx.forms.integer_kernel import requantise_output
 from convt_onnx.forms.interleave import interleave_elements
+from convt_onnx.forms.order import Order
 from convt_onnx.forms.weights import Packing, combine, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
@@ -36,8 +37,9 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
 def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     spec = node.spec
     axes = [plan_split(a) for a in spec.axes()]
+    order = phase_order(node, axes, setting, group=1, phases_may_lead=True)
     parts = []
-    for phase in product(*(range(s) for s in spec.strides)):
+    for phase in _phases(spec.strides, order):
         convs = [a.phase(r) for a, r in zip(axes, phase, strict=True)]
         packing = Packing(spec, combine(convs, spec.kernel), tuple(c.taps for c in convs))
         part = em.conv(
@@ -52,7 +54,13 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
         )
         parts.append(requantise_output(em, part, node, moves=moves(axes)))
     y = em.op("Concat", parts, axis=1)
-    return finish(em, y, node, axes, True, setting)
+    return finish(em, y, node, axes, setting, order=order, group=1)
+
+
+def _phases(strides: Sequence[int], order: Order) -> list[tuple[int, ...]]:
+    """Phases in the order in which their convolutions are put together."""
+    phases = list(product(*(range(s) for s in strides)))
+    return sorted(phases, key=lambda phase: phase[-1]) if order == "moves" else phases
 
 
 def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:

@@ -2,9 +2,9 @@
 
 A weight [C_in, M, *K] becomes the weight of a stride-1 convolution by picking taps from a table
 [phases, positions] (-1 is a zero) and regrouping: [g, C_in/g, M, P, T] is then laid out as
-[g, M, P, C_in/g, *T] (channel first), for one group as [P, M, C_in, *T] (phase first), or left as
-[C_in, M, *T] (native, one phase). Constants and quantised constants are repacked here, run-time
-weights by ONNX nodes that do the same.
+[g, M, P, C_in/g, *T] (channel first), as [g, P, M, C_in/g, *T] (phase first within each group), or
+left as [C_in, M, *T] (native, one phase). Constants and quantised constants are repacked here,
+run-time weights by ONNX nodes that do the same.
 
 Quantised weights stay integers with the scales that they had. One scale a tensor and one an output
 channel give one scale an output channel of the convolution. One scale an input channel (axis 0,
@@ -36,7 +36,7 @@ Channels = npt.NDArray[np.int64]
 Layout = Literal["channel", "phase", "native"]
 _PERMS: dict[Layout, tuple[int, ...]] = {
     "channel": (0, 2, 3, 1, 4),
-    "phase": (3, 0, 2, 1, 4),
+    "phase": (0, 3, 2, 1, 4),
     "native": (3, 0, 1, 2, 4),
 }
 _BY_INPUT: dict[Layout, tuple[int, ...]] = {
@@ -132,7 +132,7 @@ def _output_channels(weight: QuantisedOperand, packing: Packing) -> Channels | N
     if weight.axis == 1:
         channels = np.arange(s.out_per_group)
         if packing.layout == "phase":
-            return np.tile(channels, p)
+            return np.tile(channels, s.group * p)
         return np.tile(np.repeat(channels, p), s.group)
     if weight.axis == 0 and s.in_per_group == 1:
         return np.repeat(np.arange(s.in_channels), s.out_per_group * p)
@@ -230,7 +230,9 @@ def pack_bias(em: Emitter, bias: Operand | None, packing: Packing) -> ir.Value |
     p, c = packing.phases, packing.spec.out_channels
     if p == 1:
         return bias.value
-    source = np.tile(np.arange(c), p) if packing.layout == "phase" else np.repeat(np.arange(c), p)
+    source = np.repeat(np.arange(c), p)
+    if packing.layout == "phase":
+        source = source.reshape(packing.spec.group, -1, p).swapaxes(1, 2).reshape(-1)
     if isinstance(bias, ConstantOperand):
         key = (bias.value, p, packing.layout)
         return em.shared(key, lambda: bias.array()[source], "bias")

@@ -46,6 +46,7 @@ class Drawn:
     run_time_weight: bool
     depth_to_space: bool
     shape_ops: bool
+    one_axis_moves: bool
     seed: int
 
     @property
@@ -105,6 +106,7 @@ def drawn(draw):
         run_time_weight=draw(st.integers(0, 4)) == 0,
         depth_to_space=draw(st.booleans()),
         shape_ops=draw(st.booleans()),
+        one_axis_moves=draw(st.booleans()),
         seed=draw(st.integers(0, 1 << 20)),
     )
 
@@ -166,7 +168,14 @@ def applicable(case):
     model = ir.from_proto(build(case, ["probe"]))
     found = next(find_nodes(model))
     node = read_node(found.node, found.path, model.ir_version, {})
-    setting = Setting(case.opset, case.depth_to_space, case.shape_ops, case.plugin, case.ir_version)
+    setting = Setting(
+        case.opset,
+        case.depth_to_space,
+        case.shape_ops,
+        case.plugin,
+        case.ir_version,
+        case.one_axis_moves,
+    )
     names = [name for name, form in FORMS.items() if form.check(node, setting) is None]
     limits = zip(node.spec.output_padding, node.spec.strides, strict=True)
     if any(op >= s for op, s in limits):  # valid below the dilation, but ONNX Runtime refuses
@@ -178,9 +187,18 @@ def lowered(case, names):
     """The model after every node was forced into the form of its name."""
     model = ir.from_proto(build(case, names))
     target = Target(
-        "drawn", "", True, FLOATS, FLOATS, False, case.depth_to_space, case.shape_ops, frozenset(),
+        name="drawn",
+        summary="",
+        conv_transpose=True,
+        conv_transpose_dtypes=FLOATS,
+        conv_dtypes=FLOATS,
+        output_padding_below_stride=False,
+        depth_to_space=case.depth_to_space,
+        shape_ops=case.shape_ops,
+        cast_island=frozenset(),
+        one_axis_moves=case.one_axis_moves,
         plugin=case.plugin,
-    )  # fmt: skip
+    )
     Lower(Context(target, {}, Choice({n: n for n in names}), plugin=bool(case.plugin)))(model)
     return ir.to_proto(model)
 

@@ -51,6 +51,7 @@ class Quantised:
     opset: int = 21
     depth_to_space: bool = True
     shape_ops: bool = True
+    one_axis_moves: bool = False
     dynamic: bool = False
     seed: int = 0
 
@@ -182,7 +183,9 @@ def applicable(case: Quantised):
     model = ir.from_proto(build(case, ["probe"]))
     found = next(find_nodes(model))
     node = read_node(found.node, found.path, model.ir_version, {})
-    setting = Setting(case.opset, case.depth_to_space, case.shape_ops)
+    setting = Setting(
+        case.opset, case.depth_to_space, case.shape_ops, one_axis_moves=case.one_axis_moves
+    )
     names = [name for name, form in FORMS.items() if form.check(node, setting) is None]
     limits = zip(node.spec.output_padding, node.spec.strides, strict=True)
     if any(op >= s for op, s in limits):
@@ -193,7 +196,16 @@ def applicable(case: Quantised):
 def lowered(case: Quantised, names, proto=None) -> onnx.ModelProto:
     model = ir.from_proto(proto or build(case, names))
     target = Target(
-        "drawn", "", True, FLOATS, FLOATS, False, case.depth_to_space, case.shape_ops, frozenset()
+        name="drawn",
+        summary="",
+        conv_transpose=True,
+        conv_transpose_dtypes=FLOATS,
+        conv_dtypes=FLOATS,
+        output_padding_below_stride=False,
+        depth_to_space=case.depth_to_space,
+        shape_ops=case.shape_ops,
+        cast_island=frozenset(),
+        one_axis_moves=case.one_axis_moves,
     )
     Lower(Context(target, {}, Choice({n: n for n in names})))(model)
     return ir.to_proto(model)
@@ -276,6 +288,7 @@ def quantised(draw, **fixed):
         "dtype": st.sampled_from(["float32"] * 3 + (["float16"] if opset >= 19 else [])),
         "depth_to_space": st.booleans(),
         "shape_ops": st.booleans(),
+        "one_axis_moves": st.booleans(),
         "dynamic": st.booleans(),
         "seed": st.integers(0, 1 << 20),
     }
