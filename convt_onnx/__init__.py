@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from convt_onnx.errors import ConvtError
     from convt_onnx.inspection import Inspection, inspect
     from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
+    from convt_onnx.ort.registration import Registration, register
+    from convt_onnx.ort.session import Session
     from convt_onnx.reasons import Reason, get_reason
     from convt_onnx.reference import conv_transpose, conv_transpose_gradients
     from convt_onnx.report.writing import write_report
@@ -43,6 +45,8 @@ _HOMES = {
     "OptimizeOptions": "optimization",
     "OptimizeResult": "optimization",
     "Reason": "reasons",
+    "Registration": "ort.registration",
+    "Session": "ort.session",
     "Verification": "verify",
     "VerifyOptions": "verify",
     "as_dilated_convolution": "dilated",
@@ -53,6 +57,7 @@ _HOMES = {
     "get_reason": "reasons",
     "inspect": "inspection",
     "optimize": "optimization",
+    "register": "ort.registration",
     "verify_files": "verify.files",
     "write_report": "report.writing",
 }
@@ -68,6 +73,8 @@ __all__ = [
     "OptimizeOptions",
     "OptimizeResult",
     "Reason",
+    "Registration",
+    "Session",
     "Verification",
     "VerifyOptions",
     "__version__",
@@ -79,6 +86,7 @@ __all__ = [
     "get_reason",
     "inspect",
     "optimize",
+    "register",
     "verify_files",
     "write_report",
 ]

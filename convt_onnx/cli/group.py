@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("bench_command", "Time models or targets against each other."),
     "verify": ("verify_command", "Compare two models in ONNX Runtime."),
     "build": ("build_command", "Build a TensorRT or TensorRT-RTX engine and check it."),
+    "ort-library": ("ort_library_command", "Build the plugin for ONNX Runtime."),
     "explain": ("explain_command", "Tell more about a reason id."),
     "models": ("models_command", "List or export the decoders that come with the tool."),
     "doctor": ("doctor_command", "Tell what is installed and which parts work."),

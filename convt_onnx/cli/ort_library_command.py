@@ -1,0 +1,77 @@
+"""`convt-onnx ort-library`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from convt_onnx.cli.options import ModelPath, verbose_option
+from convt_onnx.errors import UsageError
+
+EPILOG = """\b
+Examples:
+  convt-onnx ort-library -o libconvt_ort.so decoder.onnx
+  convt-onnx ort-library -o libconvt_ort.so --arch 80,90,100 decoder.onnx vocoder.onnx
+"""
+
+
+@click.command("ort-library", epilog=EPILOG)
+@click.argument("models", nargs=-1, type=ModelPath)
+@click.option("-o", "--output", type=ModelPath, required=True, help="Where to write.")
+@click.option(
+    "--arch",
+    metavar="N,…",
+    default="",
+    help="Compute capabilities, 90 for 9.0.  [default: of this machine's devices, else 80,90]",
+)
+@click.option(
+    "--ort-include",
+    type=ModelPath,
+    metavar="DIR",
+    help="Compile against the onnxruntime_c_api.h in DIR.  [default: own declarations]",
+)
+@click.option("--jobs", default=1, show_default=True, help="Processes that compile kernels.")
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@verbose_option
+def command(
+    models: tuple[Path, ...],
+    output: Path,
+    arch: str,
+    ort_include: Path | None,
+    jobs: int,
+    force: bool,
+    verbose: int,
+) -> None:
+    """Build the custom-op library for ONNX Runtime, with the kernels of MODELS' plugin nodes.
+
+    Applications in any language register it: RegisterCustomOpsLibrary_V2 in C and C++,
+    SessionOptions.RegisterCustomOpLibraryV2 in C#. Python takes it through convt_onnx.register.
+    Prints the path of the library.
+    """
+    from convt_onnx.cli import output as out
+    from convt_onnx.ort.library import build_library
+
+    if output.exists() and not force:
+        raise UsageError(f"{output} exists", help="--force replaces it")
+    console = out.console()
+    with out.progress(console) as step:
+        built = build_library(
+            output, models, _capabilities(arch), ort_include, processes=jobs, progress=step
+        )
+    console.print(
+        f"{built.kernels} kernels for compute capabilities "
+        f"{', '.join(map(str, built.capabilities))}, {built.bytes / 1024:,.0f} KiB"
+    )
+    click.echo(output)
+
+
+def _capabilities(text: str) -> tuple[int, ...]:
+    words = [w for w in text.replace(".", "").split(",") if w]
+    if not all(w.isdigit() for w in words):
+        raise UsageError(
+            f"cannot read the compute capabilities {text!r}",
+            where="--arch",
+            help="--arch 80,90 for 8.0 and 9.0",
+        )
+    return tuple(dict.fromkeys(map(int, words)))

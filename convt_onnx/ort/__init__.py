@@ -1,0 +1,1 @@
+"""Models in ONNX Runtime: the custom-op library, sessions, proof of where nodes ran."""

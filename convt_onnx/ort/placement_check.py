@@ -1,0 +1,108 @@
+"""Which provider ran each node: read from the session's own profile, not from what was expected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from convt_onnx.reasons import Refusal
+
+# ONNX Runtime's own copies between devices: what a node on another provider costs besides.
+COPIES = frozenset({"MemcpyToHost", "MemcpyFromHost"})
+
+
+@dataclass(frozen=True, slots=True)
+class RanNode:
+    """A node as the session ran it.
+
+    Attributes:
+        name, op_type: As the session's optimised graph has them.
+        provider: Where it ran.
+        us: Time of one run on the calling thread.
+        sizes_only: Whether it makes nothing but integers: shape arithmetic, which ONNX Runtime
+            keeps on the CPU on purpose.
+    """
+
+    name: str
+    op_type: str
+    provider: str
+    us: float
+    sizes_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What ran where.
+
+    Attributes:
+        provider: The one that should run everything.
+        nodes: Every node that ran.
+    """
+
+    provider: str
+    nodes: tuple[RanNode, ...]
+
+    @property
+    def strays(self) -> tuple[tuple[RanNode, Refusal], ...]:
+        """Nodes that another provider ran, and copies between devices; not shape arithmetic."""
+        away = (
+            n
+            for n in self.nodes
+            if not n.sizes_only and (n.provider != self.provider or n.op_type in COPIES)
+        )
+        return tuple((n, Refusal("CT573", f"{n.op_type} on {n.provider}")) for n in away)
+
+
+def check_placement(
+    session_options: Any,
+    model: str | Path | bytes,
+    feeds: Mapping[str, Any],
+    providers: Sequence[Any],
+    folder: Path,
+) -> Placement:
+    """Run a model once under its profiler.
+
+    Args:
+        session_options: As the application makes them; profiling is switched on in it.
+        model: A file, or its bytes.
+        feeds: Inputs by name.
+        providers: As InferenceSession takes them; the first one should run everything.
+        folder: Where ONNX Runtime may write its profile; the file is removed.
+    """
+    import onnxruntime as ort
+
+    session_options.enable_profiling = True
+    session_options.profile_file_prefix = str(folder / "placement")
+    source = model if isinstance(model, bytes) else str(model)
+    session = ort.InferenceSession(source, session_options, providers=list(providers))
+    session.run(None, dict(feeds))
+    path = Path(session.end_profiling())
+    try:
+        events = json.loads(path.read_text())
+    finally:
+        path.unlink(missing_ok=True)
+    first = providers[0]
+    return Placement(first if isinstance(first, str) else first[0], read_profile(events))
+
+
+def read_profile(events: Sequence[Mapping[str, Any]]) -> tuple[RanNode, ...]:
+    """The nodes in a profile, in the order in which they ran."""
+    return tuple(
+        RanNode(
+            str(e["name"]).removesuffix("_kernel_time"),
+            str(e["args"]["op_name"]),
+            str(e["args"]["provider"]),
+            float(e["dur"]),
+            _integers_only(e["args"]),
+        )
+        for e in events
+        if e.get("cat") == "Node" and e.get("args", {}).get("provider")
+    )
+
+
+def _integers_only(arguments: Mapping[str, Any]) -> bool:
+    made = [kind for output in arguments.get("output_type_shape", ()) for kind in output]
+    return bool(made) and all("int" in kind or kind == "bool" for kind in made)

@@ -1,0 +1,48 @@
+"""Folders of the user's own: libraries that were built, kernels that were compiled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+from convt_onnx.errors import UsageError
+from convt_onnx.model_io.staging import staging
+
+# What others could have written is neither loaded nor launched.
+PRIVATE = 0o700
+OTHERS_MAY_WRITE = 0o022
+
+
+def library_folder() -> Path:
+    """Where built libraries are kept."""
+    return Path(platformdirs.user_cache_dir("convt-onnx")) / "onnxruntime"
+
+
+def kernel_folder() -> Path:
+    """Where compiled kernels are kept: what the library reads besides its own."""
+    return Path(platformdirs.user_cache_dir("convt-onnx")) / "kernels"
+
+
+def private_folder(folder: Path) -> Path:
+    """The folder, made where it is missing, that nobody else can write to.
+
+    Raises:
+        UsageError: It belongs to another user, or others may write to it.
+    """
+    folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & OTHERS_MAY_WRITE:
+        raise UsageError(
+            "others may write to the folder that holds code to run",
+            where=str(folder),
+            help="chmod go-w it, or set XDG_CACHE_HOME to a folder of your own",
+        )
+    return folder
+
+
+def write(path: Path, data: bytes) -> None:
+    """Put a file in place in one step."""
+    with staging() as files, files.open(path) as file:
+        file.write(data)
