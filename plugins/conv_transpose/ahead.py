@@ -25,7 +25,10 @@ _TILES = ((128, 4, 3), (64, 4, 3), (128, 8, 2), (64, 4, 2), (32, 4, 3), (32, 4, 
 def base_schedule(kernel: KernelSpec) -> Schedule:
     """The schedule that fixes a node's packing, the same for every layout."""
     problem = replace(kernel, channels_last_in=False, channels_last_out=False).problem
-    return _within(kernel, heuristics.choose(problem, DEVICE))
+    if heuristics.direct_is_better(problem):
+        return heuristics.direct_schedule(problem)
+    fused = heuristics.fused_axes(problem)
+    return _within(kernel, heuristics.gemm_schedule(problem, DEVICE, fused))
 
 
 def schedules(

@@ -1,0 +1,94 @@
+"""The doors: what to call before a model is parsed or an engine is loaded.
+
+Each returns a Registration, which must live until the engine is built or its last context is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from convt_onnx.errors import ConvtError
+from convt_onnx.plugin_node import DOMAIN, FIXED_NAME
+from convt_onnx.plugins.tensorrt.creators import STANDARD_NAME, register
+from convt_onnx.plugins.tensorrt.layer import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Creators that are registered with a module."""
+
+    trt: Any
+    creators: tuple[Any, ...]
+
+    @property
+    def problems(self) -> tuple[ConvtError, ...]:
+        """Why layers could not be made; TensorRT itself only says that a creator failed."""
+        return tuple(error for creator in self.creators for error in creator.problems)
+
+    def close(self) -> None:
+        """Take the creators back."""
+        registry = self.trt.get_plugin_registry()
+        for creator in self.creators:
+            found = registry.get_creator(creator.name, VERSION, creator.plugin_namespace)
+            if found is not None:
+                registry.deregister_creator(found)
+
+
+def register_nodes(
+    trt: Any, model: str | Path | onnx.ModelProto, *, tf32: bool = False
+) -> Registration:
+    """Creators for the plugin nodes of a model, and what `register_runtime` registers.
+
+    Args:
+        trt: The module tensorrt or tensorrt_rtx (with TensorRT-RTX,
+            `engine.soname.ensure_library_name` goes before parsing).
+        model: The file, or the model in memory.
+        tf32: Whether float32 products may be rounded to TF32.
+
+    Raises:
+        UsageError: TensorRT does not take a creator.
+    """
+    proto = model if isinstance(model, onnx.ModelProto) else _without_data(Path(model))
+    names = sorted({n.op_type for n in _nodes(proto) if n.domain == DOMAIN} | {FIXED_NAME})
+    return Registration(trt, tuple(register(trt, name, tf32=tf32) for name in names))
+
+
+def register_runtime(trt: Any) -> Registration:
+    """The creator that engines with the plugin need when they are loaded.
+
+    Raises:
+        UsageError: TensorRT does not take it.
+    """
+    return Registration(trt, (register(trt, FIXED_NAME),))
+
+
+def register_override(trt: Any, *, tf32: bool = False) -> Registration:
+    """A creator in the place of the standard ConvTranspose, for models that must stay as they are.
+
+    The parser's flag ENABLE_PLUGIN_OVERRIDE makes it go before the parser's own. The weight is read
+    as it is, without matrix instructions: right for every model, fast for few channels.
+
+    Raises:
+        UsageError: TensorRT does not take it.
+    """
+    creators = register(trt, STANDARD_NAME, "", tf32=tf32), register(trt, FIXED_NAME)
+    return Registration(trt, creators)
+
+
+def _without_data(path: Path) -> onnx.ModelProto:
+    return onnx.load(str(path), load_external_data=False)
+
+
+def _nodes(proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
+    pending: list[onnx.GraphProto | onnx.FunctionProto] = [proto.graph, *proto.functions]
+    while pending:
+        for node in pending.pop().node:
+            yield node
+            for attribute in node.attribute:
+                pending += [attribute.g] if attribute.HasField("g") else []
+                pending += attribute.graphs
