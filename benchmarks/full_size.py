@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # The smallest largest magnitude of an output that a comparison proves something on.
 TOO_SMALL = 1e-3
 EXPORTERS = ("dynamo", "torchscript")
+DEFAULT_TARGETS = ("ort-cpu", "portable")
 SIZES = {"static": False, "dynamic": True}
 
 
@@ -249,7 +250,7 @@ def main(
     if unknown:
         raise click.UsageError(f"no model {sorted(unknown)}; there are {', '.join(MODELS)}")
     click.echo(environment())
-    wanted = Selection(exporters or EXPORTERS, sizes or tuple(SIZES), targets or tuple(TARGETS))
+    wanted = Selection(exporters or EXPORTERS, sizes or tuple(SIZES), targets or DEFAULT_TARGETS)
     lines: list[Line] = []
     for name, (library, _) in MODELS.items():
         if names and name not in names:

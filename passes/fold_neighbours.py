@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import onnx_ir as ir
 
 from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, find_nodes, read_node
 from convt_onnx.passes.base import Pass
-from convt_onnx.passes.neighbours_absorb import absorb, is_standard, read_elsewhere, readers
+from convt_onnx.passes.neighbours_absorb import (
+    Tail,
+    absorb,
+    is_standard,
+    read_elsewhere,
+    readers,
+    tail_of,
+)
 from convt_onnx.passes.neighbours_affine import NEIGHBOURS, Affine, Reader
 from convt_onnx.passes.neighbours_parameters import Parameters, Writer
 from convt_onnx.reasons import Refusal
@@ -27,6 +35,7 @@ class FoldNeighbours(Pass):
         4. y + c, c + y           ->  b + c
         5. y - c                  ->  b - c
         6. c - y                  ->  -w, c - b
+        7. f(Transpose(y))        ->  Transpose(f(y)), f one of these along the channels
 
     Output channel m of group g is w[g's input channels, m] and b[g * M + m]. Values are computed
     in float64 and rounded once. Other readers of the weight keep it; nodes that scale it alike
@@ -45,7 +54,7 @@ class FoldNeighbours(Pass):
         """Fold, one line a ConvTranspose with the operators that went into it."""
         writer = Writer(model)
         for found in list(find_nodes(model)):
-            candidates = any(is_standard(n, *NEIGHBOURS) for n in readers(found))
+            candidates = any(is_standard(n, *NEIGHBOURS) for n in readers(tail_of(found)))
             if found.path in self.context.choice.skip or not candidates:
                 continue
             shapes = found.visible(self.context.shapes)
@@ -61,15 +70,19 @@ class FoldNeighbours(Pass):
                 ir_version=model.ir_version,
                 evaluator=Evaluator(model.ir_version, found.opset, shapes),
             )
-            folded = list(self._fold(found, parameters, reader))
+            folded = list(self._fold(found, parameters, reader, writer))
             if folded:
                 writer.write(parameters)
                 yield f"{found.path}: {', '.join(folded)} folded"
 
-    def _fold(self, found: FoundNode, parameters: Parameters, reader: Reader) -> Iterator[str]:
+    def _fold(
+        self, found: FoundNode, parameters: Parameters, reader: Reader, writer: Writer
+    ) -> Iterator[str]:
         """Take in what stands behind, one node after the other; yields their operators."""
+        renamed: set[ir.Value] = set()
         while True:
-            behind = self._behind(found, reader)
+            tail = tail_of(found)
+            behind = self._behind(found, tail, replace(reader, output=tail.value, axis=tail.axis))
             if behind is None:
                 return
             node, affine = behind
@@ -77,13 +90,17 @@ class FoldNeighbours(Pass):
             if refusal is not None:
                 self.miss(found.path, refusal.id, f"{node.op_type}: {refusal.detail}")
                 return
-            absorb(found, node)
+            absorb(found, tail, node)
+            writer.rename(v for v in tail.between if v not in renamed)
+            renamed.update(tail.between)
             yield node.op_type
 
-    def _behind(self, found: FoundNode, reader: Reader) -> tuple[ir.Node, Affine] | None:
+    def _behind(
+        self, found: FoundNode, tail: Tail, reader: Reader
+    ) -> tuple[ir.Node, Affine] | None:
         """The neighbour to take in; the reason is recorded where one must stay."""
-        elsewhere = read_elsewhere(found)
-        for node in readers(found):
+        elsewhere = read_elsewhere(found, tail)
+        for node in readers(tail):
             result = reader.read(node)
             if isinstance(result, Affine) and not elsewhere:
                 return node, result

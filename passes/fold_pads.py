@@ -16,7 +16,7 @@ from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, find_nodes, read_node
 from convt_onnx.graph.operands import ConstantOperand
 from convt_onnx.passes.base import Pass
-from convt_onnx.passes.neighbours_absorb import absorb, is_standard, read_elsewhere, readers
+from convt_onnx.passes.neighbours_absorb import Tail, absorb, is_standard, read_elsewhere, readers
 from convt_onnx.passes.neighbours_pads import ZeroPad, read_pad
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
@@ -76,8 +76,9 @@ class FoldPads(Pass):
         return True
 
     def _try_behind(self, found: FoundNode, ir_version: int, evaluator: Evaluator) -> bool:
-        pads = [n for n in readers(found) if is_standard(n, "Pad")]
-        if not pads or pads[0].inputs[0] is not found.node.outputs[0]:
+        tail = Tail(found.node.outputs[0])
+        pads = [n for n in readers(tail) if is_standard(n, "Pad")]
+        if not pads or pads[0].inputs[0] is not tail.value:
             return False
         read = self._read(found, ir_version)
         if read is None:
@@ -87,11 +88,11 @@ class FoldPads(Pass):
             return self._refuse(found, zeros)
         spec = _widened(read.spec, zeros)
         refusal = _other_than_zero(read, zeros) or self._unsayable(found, read, spec)
-        if refusal is None and read_elsewhere(found):
+        if refusal is None and read_elsewhere(found, tail):
             refusal = Refusal("CT429", read.output_name)
         if refusal is not None:
             return self._refuse(found, refusal)
-        absorb(found, pads[0])
+        absorb(found, tail, pads[0])
         _write(found.node, spec)
         return True
 

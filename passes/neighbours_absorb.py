@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import onnx_ir as ir
 
+from convt_onnx.graph.bounds_symbols import ints
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.node import FoundNode
 
@@ -13,26 +16,53 @@ def is_standard(node: ir.Node, *op_types: str) -> bool:
     return node.op_type in op_types and node.domain in ("", "ai.onnx")
 
 
-def readers(found: FoundNode) -> list[ir.Node]:
-    """The nodes that read the output, one entry for each input that does."""
-    return [use.node for use in found.node.outputs[0].uses()]
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The output of a node, or what Transposes that alone read it make of it.
+
+    Attributes:
+        value: The value.
+        axis: Its channel axis.
+        between: The output and further values before this one.
+    """
+
+    value: ir.Value
+    axis: int = 1
+    between: tuple[ir.Value, ...] = ()
 
 
-def read_elsewhere(found: FoundNode) -> bool:
-    """Whether anything but one node of the same graph reads the output."""
-    output, nodes = found.node.outputs[0], readers(found)
+def tail_of(found: FoundNode) -> Tail:
+    """The end of the Transposes behind a node."""
+    tail = Tail(found.node.outputs[0])
+    while not read_elsewhere(found, tail):
+        (node,) = readers(tail)
+        perm = ints(node, "perm") if is_standard(node, "Transpose") else None
+        if perm is None or tail.axis not in perm:
+            break
+        tail = Tail(node.outputs[0], perm.index(tail.axis), (*tail.between, tail.value))
+    return tail
+
+
+def readers(tail: Tail) -> list[ir.Node]:
+    """The nodes that read the value, one entry for each input that does."""
+    return [use.node for use in tail.value.uses()]
+
+
+def read_elsewhere(found: FoundNode, tail: Tail) -> bool:
+    """Whether anything but one node of the same graph reads the value."""
+    nodes = readers(tail)
     same_graph = all(n.graph is found.node.graph for n in nodes)
-    return output.is_graph_output() or len(nodes) != 1 or not same_graph
+    return tail.value.is_graph_output() or len(nodes) != 1 or not same_graph
 
 
-def absorb(found: FoundNode, behind: ir.Node) -> None:
-    """Remove the node behind; its output's name, type and readers become those of `found`."""
+def absorb(found: FoundNode, tail: Tail, behind: ir.Node) -> None:
+    """Remove the node behind; its output's name, type and readers become those of the value."""
     node, old = found.node, behind.outputs[0]
-    output, graph = node.outputs[0], behind.graph
+    output, graph = tail.value, behind.graph
     if graph is None:
         raise AssertionError("a node that reads a value stands in a graph")
     # Its path must outlive the output's name.
-    node.name = node.name or f"ConvTranspose->{output.name}"
+    node.name = node.name or f"ConvTranspose->{node.outputs[0].name}"
     old.replace_all_uses_with(output, replace_graph_outputs=True)
     operands = [v for v in behind.inputs if v is not None and v is not output]
     graph.remove(behind, safe=True)

@@ -34,12 +34,13 @@ class Reader:
     """Reads the nodes behind one output.
 
     Attributes:
-        output: What the ConvTranspose writes.
-        channels: Its size on axis 1.
+        output: What the ConvTranspose writes, or a transposition of it.
+        channels: Its size on the channel axis.
         rank: Its number of axes.
         opset: Version of the standard operators.
         ir_version: The model's.
         evaluator: Computes constant operands.
+        axis: The channel axis.
     """
 
     output: ir.Value
@@ -48,6 +49,7 @@ class Reader:
     opset: int
     ir_version: int
     evaluator: Evaluator = field(repr=False)
+    axis: int = 1
 
     def read(self, node: ir.Node) -> Affine | Refusal | None:
         """The map that the node computes, why it is none, or None where it is no neighbour."""
@@ -69,6 +71,8 @@ class Reader:
     def _batch_normalization(self, node: ir.Node) -> Affine | Refusal:
         if node.inputs[0] is not self.output or len(node.inputs) != 5:
             return Refusal("CT448", "the output is a statistic")
+        if self.axis != 1:
+            return Refusal("CT448", f"the channels lie on axis {self.axis}")
         if self._training(node):
             return Refusal("CT443", node.name or "")
         vectors = []
@@ -104,7 +108,11 @@ class Reader:
         if isinstance(array, Refusal):
             return array
         start = self._first_axis(node, array.ndim, first)
-        vector = None if start is None else per_channel(array, start, self.rank, self.channels)
+        vector = (
+            None
+            if start is None
+            else per_channel(array, start, self.rank, self.channels, self.axis)
+        )
         if vector is None:
             return Refusal("CT448", f"{node.op_type} by a constant of shape {list(array.shape)}")
         if node.op_type == "Mul":

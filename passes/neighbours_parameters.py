@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 import ml_dtypes
 import numpy as np
@@ -128,6 +128,12 @@ class Writer:
         bias = parameters.new_bias()
         if bias is not None:
             self._replace(read, 2, read.bias, bias, bias.tobytes())
+
+    def rename(self, values: Iterable[ir.Value]) -> None:
+        """Values that are scaled now are not those that their names stood for."""
+        self._names = self._names or NamePool(self._model)
+        for value in values:
+            value.name = self._names.fresh(f"{value.name}/scaled")
 
     def _replace(
         self,
