@@ -25,6 +25,7 @@ from convt_onnx.report.contents import (
 )
 from convt_onnx.report.environment import environment
 from convt_onnx.report.geometry import epilogue_text, geometry_text
+from convt_onnx.report.units import ratio_text
 from convt_onnx.tuning.times import FormTiming, NodeTiming, Tuning
 from convt_onnx.verify import NodeCheck, Verification
 
@@ -60,7 +61,7 @@ def report_of(
         forms={name: form.summary for name, form in FORMS.items()},
         reasons=reasons_of(nodes, (m.reason for m in result.misses)),
         peaks=peaks,
-        notes=result.notes,
+        notes=(*result.notes, *tried(result)),
     )
 
 
@@ -94,9 +95,19 @@ def _models(result: OptimizeResult) -> tuple[ModelRow, ModelRow]:
         bytes=result.output_bytes,
         ops=result.ops_after,
         forms={d.path: d.form for d in result.decisions},
-        runs=tuple(ModelRun(m.inputs, m.after, m.ratio) for m in models),
+        runs=tuple(ModelRun(m.inputs, m.after, m.ratio) for m in models if result.modified),
     )
     return before, after
+
+
+def tried(result: OptimizeResult) -> list[str]:
+    """What was timed and not taken: times of a rewrite are none of the copy that was written."""
+    models = () if result.tuning is None or result.modified else result.tuning.models
+    return [
+        f"a rewrite ran {ratio_text(m.ratio)} as fast as the original on {m.inputs}, "
+        "so the original was kept"
+        for m in models
+    ]
 
 
 def _passes(result: OptimizeResult) -> tuple[PassRow, ...]:

@@ -11,7 +11,7 @@ from convt_onnx._version import __version__
 from convt_onnx.optimization import OptimizeResult
 from convt_onnx.reasons import REASONS
 from convt_onnx.report.contents import NodeRow
-from convt_onnx.report.gathering import node_rows
+from convt_onnx.report.gathering import node_rows, tried
 from convt_onnx.report.tables import (
     new_table,
     print_candidates,
@@ -45,7 +45,7 @@ def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -
         print_misses(console, result.misses)
     if result.verification is not None:
         verification_lines(console, result.verification)
-    for note in result.notes:
+    for note in (*result.notes, *tried(result)):
         console.print(f"  note: {escape(note)}")
     console.print(_closing_line(result))
 
@@ -100,7 +100,8 @@ def _model_table(console: Console, result: OptimizeResult) -> None:
     table.add_row("ConvTranspose", *map(str, ours), "")
     after = "-" if result.output_bytes is None else size_text(result.output_bytes)
     table.add_row("size", size_text(result.input_bytes), after, "")
-    for timing in () if result.tuning is None else result.tuning.models:
+    taken = result.tuning if result.modified else None
+    for timing in () if taken is None else taken.models:
         times = (time_text(t.median_us) for t in (timing.before, timing.after))
         table.add_row(escape(f"time, {timing.inputs}"), *times, ratio_text(timing.ratio))
     console.print(table)

@@ -110,6 +110,12 @@ def test_more_when_verbose(result):
     assert "canonical-pads: " in text
 
 
+def test_times_of_what_was_not_taken_are_no_times_of_the_copy(result):
+    text = shown(replace(result, modified=False))
+    assert "time, x:1,6,9,7" not in text
+    assert "a rewrite ran 1.25× as fast as the original on x:1,6,9,7, so the original was" in text
+
+
 def test_a_model_without_nodes(result):
     nothing = replace(result, decisions=(), modified=False, verification=None, tuning=None)
     text = shown(nothing)

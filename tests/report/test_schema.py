@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -71,6 +72,14 @@ def test_with_times(tmp_path):
     refusals = [c["refusal"] for n in document["nodes"] for c in n["candidates"]]
     mentioned = {r["id"] for r in refusals if r} | {n["reason"]["id"] for n in document["nodes"]}
     assert mentioned <= {r["id"] for r in document["reasons"]}
+
+
+def test_a_rewrite_that_was_not_taken(tmp_path):
+    document = valid(replace(with_times(untimed(tmp_path)), modified=False))
+    before, after = document["models"]
+    assert [r["time"]["median_us"] for r in before["runs"]] == [5000, 9000]
+    assert after["runs"] == []
+    assert len([n for n in document["notes"] if "so the original was kept" in n]) == 2
 
 
 def test_without_times_checks_or_a_file(tmp_path):
