@@ -16,6 +16,7 @@ from convt_onnx._version import __version__
 
 if TYPE_CHECKING:
     from convt_onnx.benching import BenchOptions, BenchResult, bench
+    from convt_onnx.comparison import ModelComparison, compare_files
     from convt_onnx.dilated import DilatedConvolution, as_dilated_convolution
     from convt_onnx.doctor import Diagnosis, diagnose
     from convt_onnx.errors import ConvtError
@@ -42,6 +43,7 @@ _HOMES = {
     "Diagnosis": "doctor",
     "DilatedConvolution": "dilated",
     "Inspection": "inspection",
+    "ModelComparison": "comparison",
     "OptimizeOptions": "optimization",
     "OptimizeResult": "optimization",
     "Reason": "reasons",
@@ -51,6 +53,7 @@ _HOMES = {
     "VerifyOptions": "verify",
     "as_dilated_convolution": "dilated",
     "bench": "benching",
+    "compare_files": "comparison",
     "conv_transpose": "reference",
     "conv_transpose_gradients": "reference",
     "diagnose": "doctor",
@@ -70,6 +73,7 @@ __all__ = [
     "Diagnosis",
     "DilatedConvolution",
     "Inspection",
+    "ModelComparison",
     "OptimizeOptions",
     "OptimizeResult",
     "Reason",
@@ -80,6 +84,7 @@ __all__ = [
     "__version__",
     "as_dilated_convolution",
     "bench",
+    "compare_files",
     "conv_transpose",
     "conv_transpose_gradients",
     "diagnose",

@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect_command", "Tell what each node is, costs, and becomes on each target."),
     "bench": ("bench_command", "Time models or targets against each other."),
     "verify": ("verify_command", "Compare two models in ONNX Runtime."),
+    "compare": ("compare_command", "Tell what is different between two models, node by node."),
     "build": ("build_command", "Build a TensorRT or TensorRT-RTX engine and check it."),
     "ort-library": ("ort_library_command", "Build the plugin for ONNX Runtime."),
     "explain": ("explain_command", "Tell more about a reason id."),
