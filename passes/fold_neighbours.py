@@ -41,10 +41,11 @@ class FoldNeighbours(Pass):
     in float64 and rounded once. Other readers of the weight keep it; nodes that scale it alike
     share the new one.
 
-    Not where the output has another reader or is an output of the graph; the constant is known
-    at run time only, may be overridden, or does not broadcast along channels alone; the
-    BatchNormalization trains; the weight (rules 1 to 3 and 6) or the bias is quantised or known
-    at run time only; or the folded values do not fit the element type.
+    Quantised weights and biases keep their integers and get other scales. Not where the output
+    has another reader or is an output of the graph; the constant is known at run time only, may
+    be overridden, or does not broadcast along channels alone; the BatchNormalization trains; the
+    weight (rules 1 to 3 and 6) or the bias is known at run time only, or quantised with scales
+    that the factor would round; or the folded values do not fit the element type.
     """
 
     name = "fold-neighbours"

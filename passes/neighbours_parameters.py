@@ -16,6 +16,7 @@ from convt_onnx.graph.evaluate import Array
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import ConstantOperand, Operand, QuantisedOperand, RuntimeOperand
 from convt_onnx.passes.neighbours_affine import Affine
+from convt_onnx.passes.neighbours_scales import scaled
 from convt_onnx.reasons import Refusal
 
 
@@ -26,7 +27,9 @@ class Parameters:
         read: The node.
         scale: One factor an output channel, of all that was applied.
         bias: The bias in float64; None where there is none.
-        weight: The scaled weight in the element type; None where nothing scales.
+        weight: The scaled weight in the element type, or the new scales of a quantised one; None
+            where nothing scales.
+        bias_scales: The new scales of a quantised bias; None where nothing scales.
     """
 
     def __init__(self, read: ConvTransposeNode) -> None:
@@ -34,6 +37,7 @@ class Parameters:
         self.scale: Vector = np.ones(read.spec.out_channels)
         self.bias: Vector | None = None
         self.weight: Array | None = None
+        self.bias_scales: Array | None = None
         if isinstance(read.bias, ConstantOperand):
             self.bias = read.bias.array().astype(np.float64)
         self._original_bias = self.bias
@@ -47,7 +51,7 @@ class Parameters:
         shift = affine.shift if affine.shift is not None and affine.shift.any() else None
         if not scales and shift is None:
             return None
-        refusal = self._fixed(scales)
+        refusal = self._fixed(scales, shift)
         if refusal is not None:
             return refusal
         with np.errstate(all="ignore"):
@@ -56,12 +60,15 @@ class Parameters:
             if shift is not None:
                 bias = shift if bias is None else bias + shift
             weight = self._scaled(scale) if scales else self.weight
+            bias_scales = self._scaled_bias(scale) if scales else self.bias_scales
             fits = bias is None or _finite(bias.astype(self._dtype))
         if isinstance(weight, Refusal):
             return weight
+        if isinstance(bias_scales, Refusal):
+            return bias_scales
         if not fits:
             return Refusal("CT450", f"the bias overflows {self._dtype}")
-        self.scale, self.bias, self.weight = scale, bias, weight
+        self.scale, self.bias, self.weight, self.bias_scales = scale, bias, weight, bias_scales
         return None
 
     def new_bias(self) -> Array | None:
@@ -70,12 +77,12 @@ class Parameters:
             return None
         return self.bias.astype(self._dtype)
 
-    def _fixed(self, scales: bool) -> Refusal | None:
+    def _fixed(self, scales: bool, shift: Vector | None) -> Refusal | None:
         """Which operand cannot be changed."""
         changed = [self.read.weight] if scales else []
+        if isinstance(self.read.bias, QuantisedOperand) and shift is not None:
+            return Refusal("CT447", str(self.read.bias.value.name))
         for operand in (*changed, self.read.bias):
-            if isinstance(operand, QuantisedOperand):
-                return Refusal("CT447", str(operand.value.name))
             if isinstance(operand, RuntimeOperand):
                 return Refusal("CT446", str(operand.value.name))
         return Refusal("CT446", "its element type is not known") if self._dtype is None else None
@@ -83,6 +90,8 @@ class Parameters:
     def _scaled(self, scale: Vector) -> Array | Refusal:
         """The weight with [g*M + m] of `scale` on output channel m of group g."""
         spec = self.read.spec
+        if isinstance(self.read.weight, QuantisedOperand):
+            return scaled(self.read.weight, scale, spec.group)
         if self._original is None:
             raise AssertionError("only constant weights are scaled")
         g, m = spec.group, spec.out_per_group
@@ -94,6 +103,11 @@ class Parameters:
             return Refusal("CT450", f"the weight of a channel underflows {self._dtype}")
         rounded = exact.astype(self._dtype).reshape(spec.weight_shape)
         return rounded if _finite(rounded) else Refusal("CT450", f"overflow in {self._dtype}")
+
+    def _scaled_bias(self, scale: Vector) -> Array | Refusal | None:
+        if not isinstance(self.read.bias, QuantisedOperand):
+            return None
+        return scaled(self.read.bias, scale, self.read.spec.group)
 
 
 def _finite(array: Array) -> bool:
@@ -122,9 +136,13 @@ class Writer:
     def write(self, parameters: Parameters) -> None:
         """Let the node read its parameters as they are now."""
         read = parameters.read
-        if parameters.weight is not None:
+        if isinstance(read.weight, QuantisedOperand) and parameters.weight is not None:
+            self._rescale(read, 1, read.weight, parameters.weight)
+        elif parameters.weight is not None:
             scale = parameters.scale.tobytes()
             self._replace(read, 1, read.weight, parameters.weight, scale)
+        if isinstance(read.bias, QuantisedOperand) and parameters.bias_scales is not None:
+            self._rescale(read, 2, read.bias, parameters.bias_scales)
         bias = parameters.new_bias()
         if bias is not None:
             self._replace(read, 2, read.bias, bias, bias.tobytes())
@@ -134,6 +152,26 @@ class Writer:
         self._names = self._names or NamePool(self._model)
         for value in values:
             value.name = self._names.fresh(f"{value.name}/scaled")
+
+    def _rescale(
+        self, read: ConvTransposeNode, index: int, operand: QuantisedOperand, scales: Array
+    ) -> None:
+        """The same integers behind another DequantizeLinear, which equal nodes share."""
+        old, home = operand.node, operand.node.graph
+        if home is None:
+            raise AssertionError("a node that was found stands in a graph")
+        key = (operand.value, id(home), scales.dtype, scales.tobytes())
+        if key not in self._made:
+            name = f"{read.path}/{'weight' if index == 1 else 'bias'}"
+            inputs = [old.inputs[0], self._place(home, scales, f"{name}_scale"), *old.inputs[2:]]
+            node = ir.Node("", old.op_type, inputs, old.attributes.values())
+            self._names = self._names or NamePool(self._model)
+            node.name = node.outputs[0].name = self._names.fresh(name)
+            node.outputs[0].type, node.outputs[0].shape = operand.value.type, operand.value.shape
+            home.insert_after(old, node)
+            self._made[key] = node.outputs[0]
+        read.node.replace_input_with(index, self._made[key])
+        remove_unused([operand.value])
 
     def _replace(
         self,

@@ -41,8 +41,9 @@ REASONS = (
     Reason(
         "CT447",
         "weight or bias is quantised",
-        "A scale would need another quantisation of the integers, and a float bias would replace "
-        "a quantised one.",
+        "The scales of a weight and a bias take in a factor where their type holds the product, "
+        "as with powers of two, and one factor goes with one scale. Others would be rounded, and "
+        "a summand would put a float bias in the place of a quantised one.",
     ),
     Reason(
         "CT448",
