@@ -20,7 +20,7 @@ from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find
 from convt_onnx.lowering import write_form
 from convt_onnx.passes.base import Pass
 from convt_onnx.plugin_node.functions import add_functions
-from convt_onnx.tuning.nodes import Weighed
+from convt_onnx.tuning.jobs import Weighed
 
 
 class Lower(Pass):

@@ -61,6 +61,19 @@ def node_model(
     activation: ir.Node | None = None,
 ) -> NodeModel:
     """The node with static sizes, its own weights and what stands around it, in a form."""
+    model, inputs = node_graph(node, form, setting, target, x_shape, activation)
+    return NodeModel(ir.to_proto(model), {v.name or "": _drawn(v) for v in inputs})
+
+
+def node_graph(
+    node: ConvTransposeNode,
+    form: str,
+    setting: Setting,
+    target: Target,
+    x_shape: Sequence[int],
+    activation: ir.Node | None = None,
+) -> tuple[ir.Model, list[ir.Value]]:
+    """The same before it is written: its weights are the node's own, not copied; its inputs."""
     builder = _Builder(setting.opset)
     y = builder.node(node, x_shape, activation)
     y.shape = ir.Shape([x_shape[0], node.spec.out_channels, *node.spec.output_sizes(x_shape[2:])])
@@ -78,19 +91,26 @@ def node_model(
     )
     if not stays(form, read, target, setting.opset):
         write_form(emitter, read, form, setting, target)
-    return NodeModel(ir.to_proto(model), builder.feeds)
+    return model, builder.inputs
+
+
+def _drawn(value: ir.Value) -> npt.NDArray[Any]:
+    """Random values of the value's shape and type."""
+    if value.dtype is None or value.shape is None:
+        raise AssertionError("an input of a node's model has a type and a shape")
+    kind = value.dtype.numpy()
+    drawn = np.random.default_rng(0).standard_normal(value.shape.numpy())
+    return (100 * drawn if np.issubdtype(kind, np.integer) else drawn).astype(kind)
 
 
 class _Builder:
     """Copies a node and its surroundings into a graph of their own."""
 
     def __init__(self, opset: int) -> None:
-        self.feeds: dict[str, npt.NDArray[Any]] = {}
+        self.inputs: list[ir.Value] = []
         self._opset = opset
-        self._inputs: list[ir.Value] = []
         self._constants: list[ir.Value] = []
         self._nodes: list[ir.Node] = []
-        self._random = np.random.default_rng(0)
 
     def node(
         self, node: ConvTransposeNode, x_shape: Sequence[int], activation: ir.Node | None
@@ -112,7 +132,7 @@ class _Builder:
     def model(self, y: ir.Value) -> ir.Model:
         """The model of what was copied."""
         graph = ir.Graph(
-            self._inputs,
+            self.inputs,
             [y],
             nodes=self._nodes,
             initializers=self._constants,
@@ -154,7 +174,7 @@ class _Builder:
             parts += [] if operand.zero_point is None else [operand.zero_point]
             return self._copied(operand.node, [self._constant(p) for p in parts]).outputs[0]
         dtype = operand.value.dtype or ir.DataType.FLOAT
-        return self._input(f"operand{len(self._inputs)}", dtype, operand.shape)
+        return self._input(f"operand{len(self.inputs)}", dtype, operand.shape)
 
     def _constant(self, operand: ConstantOperand) -> ir.Value:
         tensor = ir.Tensor(operand.array(), dtype=operand.tensor.dtype)
@@ -175,10 +195,7 @@ class _Builder:
 
     def _input(self, name: str, dtype: ir.DataType, shape: Sequence[int]) -> ir.Value:
         value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(shape))
-        kind = dtype.numpy()
-        drawn = self._random.standard_normal(shape)
-        self.feeds[name] = (100 * drawn if np.issubdtype(kind, np.integer) else drawn).astype(kind)
-        self._inputs.append(value)
+        self.inputs.append(value)
         return value
 
     def _copied(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> ir.Node:

@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import onnx_ir as ir
 
-from convt_onnx._version import __version__
 from convt_onnx.decision import Decision
 from convt_onnx.errors import ConvtError
-from convt_onnx.forms import Setting
-from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode
-from convt_onnx.graph.quantised import Grid
+from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 from convt_onnx.tuning.cache import TimingCache
 from convt_onnx.tuning.choosing import Measured, Pick, choose, measured
-from convt_onnx.tuning.extract import activation_behind, node_model
+from convt_onnx.tuning.extract import node_model
+from convt_onnx.tuning.jobs import Job, Outcome, Weighed, make_job
 from convt_onnx.tuning.options import TuneOptions
 from convt_onnx.tuning.race import Limits, Race
 from convt_onnx.tuning.runtime import Runtime, Timed
@@ -33,45 +30,10 @@ from convt_onnx.verify.session import RunError, Source
 
 # Of the whole time, for single nodes; the rest is for the whole model.
 NODE_SHARE = 0.6
-# A form with more arithmetic than this many times the least is not timed.
-MAX_WORK = 16
 # Decisions that a measurement may overrule.
 OPEN_REASONS = frozenset({"CT103", "CT104", "CT201", "CT202", "CT203", "CT204"})
 
 Progress = Callable[[str, float], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """A node, and what is expected of it without any measurement."""
-
-    found: FoundNode
-    read: ConvTransposeNode | UnreadNode
-    setting: Setting
-    decision: Decision
-
-
-@dataclass(slots=True)
-class Job:
-    """Nodes that are the same to the runtime, and their forms; the first is the one to beat."""
-
-    node: ConvTransposeNode
-    setting: Setting
-    activation: ir.Node | None
-    forms: tuple[str, ...]
-    shapes: tuple[Shape, ...]
-    work: int
-    key: dict[str, Any]
-    paths: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The heats of a job, or why there are none."""
-
-    heats: tuple[dict[str, Measured], ...] = ()
-    cached: bool = False
-    refusal: Refusal | None = None
 
 
 @dataclass(slots=True)
@@ -106,20 +68,32 @@ class NodeTuner:
 
     def decide(self, model: ir.Model, nodes: Sequence[Weighed]) -> list[Decision]:
         """The decisions, by measurement where there is one to make."""
-        open_nodes = [(w, w.read) for w in nodes if isinstance(w.read, ConvTransposeNode)]
-        open_nodes = [(w, read) for w, read in open_nodes if _is_open(w, read)]
-        reads = [read for _, read in open_nodes]
-        shapes = node_shapes(lambda: Source(ir.to_proto(model), self.folder), reads, self.inputs)
-        jobs = self._jobs(model, open_nodes, shapes)
+        jobs = self.jobs(model, nodes)
         with self.stopwatch():
-            self._run(list(jobs.values()))
-        by_path = {path: job for job in jobs.values() for path in job.paths}
+            self._run(jobs)
+        by_path = {path: job for job in jobs for path in job.paths}
         return [
             self._decision(w.decision, by_path[w.decision.path])
             if w.decision.path in by_path
             else w.decision
             for w in nodes
         ]
+
+    def jobs(self, model: ir.Model, nodes: Sequence[Weighed]) -> list[Job]:
+        """What there is to time, equal nodes together."""
+        open_nodes = [
+            (w, w.read)
+            for w in nodes
+            if isinstance(w.read, ConvTransposeNode) and _is_open(w, w.read)
+        ]
+        reads = [read for _, read in open_nodes]
+        sets = node_shapes(lambda: Source(ir.to_proto(model), self.folder), reads, self.inputs)
+        jobs: dict[str, Job] = {}
+        for w, read in open_nodes:
+            shapes = tuple(s[read.path] for s in sets)
+            job = make_job(w, read, shapes, model.ir_version, self.runtime, self.target)
+            jobs.setdefault(json.dumps(job.key), job).paths.append(read.path)
+        return list(jobs.values())
 
     def tuning(self) -> Tuning | None:
         """Everything that was measured, None where nothing was."""
@@ -157,45 +131,6 @@ class NodeTuner:
         """Report progress: a share of 0 to 1, by the time that has gone unless it is known."""
         self.progress(what, self._seconds / self.options.seconds if share is None else share)
 
-    def _jobs(
-        self,
-        model: ir.Model,
-        nodes: Sequence[tuple[Weighed, ConvTransposeNode]],
-        shapes: Sequence[dict[str, Shape]],
-    ) -> dict[str, Job]:
-        jobs: dict[str, Job] = {}
-        for w, read in nodes:
-            job = self._job(w, read, tuple(s[read.path] for s in shapes), model.ir_version)
-            jobs.setdefault(json.dumps(job.key), job).paths.append(read.path)
-        return jobs
-
-    def _job(
-        self, weighed: Weighed, read: ConvTransposeNode, shapes: tuple[Shape, ...], ir_version: int
-    ) -> Job:
-        works = {c.form: c.work for c in weighed.decision.candidates if c.work is not None}
-        least = min(w.macs for w in works.values())
-        forms = tuple(
-            f for f, work in works.items() if work.macs <= MAX_WORK * least or f == "keep"
-        )
-        activation = None if read.y_grid else activation_behind(read, ir_version)
-        key = {
-            "convt_onnx": __version__,
-            "runtime": self.runtime.name,
-            "device": self.runtime.device,
-            "threads": self.runtime.threads,
-            "target": self.target.name,
-            "opset": weighed.setting.opset,
-            "spec": asdict(read.spec),
-            "dtype": None if read.dtype is None else read.dtype.name,
-            "x_shapes": list(dict.fromkeys(shapes)),
-            "weight": type(read.weight).__name__,
-            "bias": None if read.bias is None else type(read.bias).__name__,
-            "grids": [_grid_key(read.x_grid), _grid_key(read.y_grid)],
-            "behind": None if activation is None else activation.op_type,
-            "forms": {f: [works[f].macs, works[f].elements] for f in forms},
-        }
-        return Job(read, weighed.setting, activation, forms, shapes, least, key)
-
     def _run(self, jobs: list[Job]) -> None:
         """Small nodes first: what they leave of their share of the time goes to larger ones."""
         end = self.clock() + NODE_SHARE * self.options.seconds - self._seconds
@@ -204,18 +139,21 @@ class NodeTuner:
         for i, job in enumerate(jobs):
             self.tell(f"timing {job.paths[0]} ({i + 1} of {len(jobs)})", i / len(jobs))
             share = (end - self.clock()) / (len(jobs) - i)
-            self._outcomes[json.dumps(job.key)] = self._outcome(job, share)
+            self._outcomes[json.dumps(job.key)] = self.outcome(job, share)
 
-    def _outcome(self, job: Job, seconds: float) -> Outcome:
+    def outcome(self, job: Job, seconds: float) -> Outcome:
+        """The times of a job's forms, from the cache or measured in about so many seconds."""
         known = self.cache.get(job.key)
         if known is not None and len(known) == len(job.shapes):
             return Outcome(tuple(known), cached=True)
         if seconds <= 0:
             return Outcome(refusal=Refusal("CT604", f"{self.options.seconds:g} s"))
         try:
-            heats = tuple(self._heat(job, s, seconds / len(job.shapes)) for s in job.shapes)
+            share = seconds / len(set(job.shapes))
+            by_shape = {s: self._heat(job, s, share) for s in dict.fromkeys(job.shapes)}
         except (ConvtError, ValueError, MemoryError) as error:
             return Outcome(refusal=Refusal("CT605", str(error).split("\n")[0]))
+        heats = tuple(by_shape[s] for s in job.shapes)
         if any(heat[job.forms[0]].rounds < ENOUGH for heat in heats):
             return Outcome(refusal=Refusal("CT604", f"{self.options.seconds:g} s"))
         self.cache.put(job.key, heats)
@@ -266,10 +204,6 @@ def _is_open(w: Weighed, read: ConvTransposeNode) -> bool:
     if w.decision.reason.id not in OPEN_REASONS or read.late is not None:
         return False
     return len(usable) > 1 and read.dtype is not None
-
-
-def _grid_key(grid: Grid | None) -> list[Any] | None:
-    return None if grid is None else [grid.dtype.name, grid.relu]
 
 
 def _reason(first: str, form: str) -> Refusal:

@@ -1,0 +1,92 @@
+"""What is to be timed: nodes that are the same to a runtime, and the forms that they can take."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from convt_onnx._version import __version__
+from convt_onnx.decision import Decision
+from convt_onnx.forms import Setting
+from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode
+from convt_onnx.graph.quantised import Grid
+from convt_onnx.reasons import Refusal
+from convt_onnx.targets import Target
+from convt_onnx.tuning.choosing import Measured
+from convt_onnx.tuning.extract import activation_behind
+from convt_onnx.tuning.runtime import Runtime
+from convt_onnx.tuning.sizes import Shape
+
+# A form with more arithmetic than this many times the least is not timed.
+MAX_WORK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A node, and what is expected of it without any measurement."""
+
+    found: FoundNode
+    read: ConvTransposeNode | UnreadNode
+    setting: Setting
+    decision: Decision
+
+
+@dataclass(slots=True)
+class Job:
+    """Nodes that are the same to the runtime, and their forms; the first is the one to beat."""
+
+    node: ConvTransposeNode
+    setting: Setting
+    activation: ir.Node | None
+    forms: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    work: int
+    key: dict[str, Any]
+    paths: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The heats of a job, or why there are none."""
+
+    heats: tuple[dict[str, Measured], ...] = ()
+    cached: bool = False
+    refusal: Refusal | None = None
+
+
+def make_job(
+    weighed: Weighed,
+    read: ConvTransposeNode,
+    shapes: tuple[Shape, ...],
+    ir_version: int,
+    runtime: Runtime,
+    target: Target,
+) -> Job:
+    """What is to be timed for a node; the key holds everything that its times depend on."""
+    works = {c.form: c.work for c in weighed.decision.candidates if c.work is not None}
+    least = min(w.macs for w in works.values())
+    forms = tuple(f for f, work in works.items() if work.macs <= MAX_WORK * least or f == "keep")
+    activation = None if read.y_grid else activation_behind(read, ir_version)
+    key = {
+        "convt_onnx": __version__,
+        "runtime": runtime.name,
+        "device": runtime.device,
+        "threads": runtime.threads,
+        "target": target.name,
+        "opset": weighed.setting.opset,
+        "spec": asdict(read.spec),
+        "dtype": None if read.dtype is None else read.dtype.name,
+        "x_shapes": list(shapes),
+        "weight": type(read.weight).__name__,
+        "bias": None if read.bias is None else type(read.bias).__name__,
+        "grids": [_grid_key(read.x_grid), _grid_key(read.y_grid)],
+        "behind": None if activation is None else activation.op_type,
+        "forms": {f: [works[f].macs, works[f].elements] for f in forms},
+    }
+    return Job(read, weighed.setting, activation, forms, shapes, least, key)
+
+
+def _grid_key(grid: Grid | None) -> list[Any] | None:
+    return None if grid is None else [grid.dtype.name, grid.relu]
