@@ -22,12 +22,12 @@ import onnx_ir as ir
 import onnxruntime as ort
 from environment import environment
 
-from convt_onnx.decide import Choice
+from convt_onnx.decide import Choice, decide
 from convt_onnx.forms import FORMS, Setting
 from convt_onnx.graph.node import ConvTransposeNode, find_nodes, read_node
-from convt_onnx.heuristics import preferred_form
 from convt_onnx.passes.base import Context
 from convt_onnx.passes.lower import Lower
+from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.targets import get_target
 
 
@@ -148,6 +148,13 @@ def forms_of(proto: onnx.ModelProto, max_work: float) -> dict[str, bytes]:
     return models
 
 
+def expected_form(node: ConvTransposeNode, threads: int) -> str:
+    """What is taken where nothing is timed."""
+    target, setting = get_target("ort-cpu"), Setting(17)
+    decision = decide(node, target, setting, Choice())
+    return Predictor(target, threads).applied(decision, node, setting).form or "keep"
+
+
 def session(data: bytes, threads: int) -> ort.InferenceSession:
     """A session with that many threads."""
     options = ort.SessionOptions()
@@ -195,9 +202,9 @@ def main(threads: Sequence[int], seconds: float, only: str, json_path: Path | No
         if only not in row.name:
             continue
         node = read(ir.from_proto(model_of(row)))
-        chosen = preferred_form(node, get_target("ort-cpu")) or "keep"
         for count in threads:
             times = time_forms(row, count, seconds)
+            chosen = expected_form(node, count)
             click.echo(line(row, count, times, chosen))
             results.append({"row": asdict(row), "threads": count, "ms": times, "chosen": chosen})
     if json_path is not None:

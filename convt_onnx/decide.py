@@ -15,7 +15,7 @@ from convt_onnx.forms import FORMS, Form, Setting, forms_for
 from convt_onnx.forms.plugin import PLUGIN, no_gain
 from convt_onnx.graph.node import ConvTransposeNode, UnreadNode
 from convt_onnx.graph.operands import RuntimeOperand
-from convt_onnx.heuristics import preferred_form, score
+from convt_onnx.heuristics import score
 from convt_onnx.plugin_node.record import FUNCTION_IR_VERSION
 from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.suggest import did_you_mean
@@ -57,7 +57,7 @@ class Choice:
 def decide(
     node: ConvTransposeNode | UnreadNode, target: Target, setting: Setting, choice: Choice
 ) -> Decision:
-    """The decision for one node; nothing is changed."""
+    """The decision for one node by the rules; CT201 where they leave it open."""
     if isinstance(node, UnreadNode):
         return Decision(node.path, None, target.name, node.refusal)
     sizes, assumed = cost_sizes(node)
@@ -145,9 +145,6 @@ def _choose(
         return best, Refusal("CT203" if target.conv_transpose else "CT202")
     if isinstance(node.weight, RuntimeOperand):
         return "keep", Refusal("CT103" if node.weight.overridable else "CT104")
-    preferred = preferred_form(node, target)
-    if preferred in usable:
-        return preferred, Refusal("CT204")
     return "keep", Refusal("CT201")
 
 

@@ -14,11 +14,15 @@ from convt_onnx.tuning.times import Timing
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One form weighed for one node: what it costs, or why it is out."""
+    """One form weighed for one node: what it costs, or why it is out.
+
+    `expected_us` is by the cost model, in microseconds; None where it was not asked.
+    """
 
     form: str
     work: Work | None
     refusal: Refusal | None
+    expected_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from convt_onnx.graph.operands import ConstantOperand, Dim, QuantisedOperand
 from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
 from convt_onnx.placement import OffDevice, off_device
+from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.spec import ConvTransposeSpec
-from convt_onnx.targets import TARGETS, Target, get_target
+from convt_onnx.targets import TARGETS, get_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
     if loaded.has_conv_transpose:
         context = Context(chosen[0], {}, Choice())
         pipeline.run((*pipeline.PREPARATIONS, *pipeline.FOLDS), loaded, context)
-        reports = [_report(f, model.ir_version, context, chosen) for f in find_nodes(model)]
+        predictors = [Predictor(t) for t in chosen]
+        reports = [_report(f, model.ir_version, context, predictors) for f in find_nodes(model)]
     return Inspection(
         path=Path(path),
         ir_version=model.ir_version,
@@ -84,16 +86,25 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
     )
 
 
+def _expected(
+    found: FoundNode, read: ConvTransposeNode | UnreadNode, predictor: Predictor
+) -> Decision:
+    """What a target does with a node where nothing is timed."""
+    dtype = None if isinstance(read, UnreadNode) else read.dtype
+    setting = setting_for(found.opset, predictor.target, dtype)
+    decision = decide(read, predictor.target, setting, Choice())
+    if isinstance(read, UnreadNode):
+        return decision
+    return predictor.applied(decision, read, setting)
+
+
 def _report(
-    found: FoundNode, ir_version: int, context: Context, targets: Sequence[Target]
+    found: FoundNode, ir_version: int, context: Context, predictors: Sequence[Predictor]
 ) -> NodeReport:
     shapes = found.visible(context.shapes)
     misses = tuple(m for m in context.misses if m.node == found.path)
     read = read_node(found.node, found.path, ir_version, shapes)
-    dtype = None if isinstance(read, UnreadNode) else read.dtype
-    decisions = tuple(
-        decide(read, t, setting_for(found.opset, t, dtype), Choice()) for t in targets
-    )
+    decisions = tuple(_expected(found, read, p) for p in predictors)
     x = found.node.inputs[0]
     if isinstance(read, ConvTransposeNode):
         epilogue = read_epilogue(read, ir_version, found.opset, shapes)

@@ -15,6 +15,7 @@ from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
 from convt_onnx.passes.restore_plugins import RestorePlugins
 from convt_onnx.placement import off_device
+from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.proof import checked, verified
 from convt_onnx.reasons import REASONS
 from convt_onnx.targets import get_target, require_plugin
@@ -218,7 +219,15 @@ def _run_passes(
     choice = Choice(options.forms, options.skip)
     passes = pipeline.select(options.passes)
     dequantize = options.dequantize or target.float_weights
-    context = Context(target, {}, choice, dequantize=dequantize, tuner=tuner, plugin=options.plugin)
+    context = Context(
+        target,
+        {},
+        choice,
+        dequantize=dequantize,
+        tuner=tuner,
+        predictor=Predictor(target, options.tune.threads),
+        plugin=options.plugin,
+    )
     context.misses += [Miss(name, "read", why) for name, why in integer_variants(loaded.model)]
     if not loaded.has_conv_transpose:
         choice.check(set())

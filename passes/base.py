@@ -12,6 +12,7 @@ from convt_onnx.decision import Decision
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import Shapes
 from convt_onnx.placement import OffDevice
+from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 from convt_onnx.tuning.nodes import NodeTuner
@@ -42,6 +43,7 @@ class Context:
         misses: What a pass saw and refused.
         plugin: Whether nodes of the plugin may be written, as the target names them.
         tuner: Decides by measurement, where something can be timed.
+        predictor: Decides by expected times otherwise; without one, the rules alone do.
     """
 
     target: Target
@@ -54,6 +56,7 @@ class Context:
     dequantize: bool = False
     off_device: tuple[OffDevice, ...] = ()
     tuner: NodeTuner | None = None
+    predictor: Predictor | None = None
     plugin: bool = False
 
     @property

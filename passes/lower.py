@@ -20,6 +20,7 @@ from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find
 from convt_onnx.lowering import write_form
 from convt_onnx.passes.base import Pass
 from convt_onnx.plugin_node.functions import add_functions
+from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.tuning.jobs import Weighed
 
 
@@ -92,6 +93,8 @@ class Lower(Pass):
         decisions = [w.decision for w in weighed]
         if self.context.tuner is not None:
             decisions = self.context.tuner.decide(model, weighed)
+        elif self.context.predictor is not None:
+            decisions = [self._predicted(w, self.context.predictor) for w in weighed]
         for w, decision in zip(weighed, decisions, strict=True):
             self.context.decisions.append(decision)
             self._note_plugin_refusal(decision)
@@ -99,6 +102,11 @@ class Lower(Pass):
                 self.context.nodes.append(w.read)
             if decision.form is not None and not self._stays(decision.form, w):
                 yield w.found, decision.form, w.setting
+
+    def _predicted(self, w: Weighed, predictor: Predictor) -> Decision:
+        if isinstance(w.read, UnreadNode):
+            return w.decision
+        return predictor.applied(w.decision, w.read, w.setting)
 
     def _weighed(self, model: ir.Model, f: FoundNode) -> Weighed:
         """The node and what is expected of it."""

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from convt_onnx.decision import Decision
 from convt_onnx.errors import ConvtError
 from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 from convt_onnx.tuning.cache import TimingCache
@@ -46,6 +47,7 @@ class NodeTuner:
         inputs: What the whole model is run with.
         folder: Of the model's external data.
         cache: Times of earlier runs.
+        predictor: For what cannot be timed.
         progress: Called with what is timed, and the share of the time that has gone.
         reverted: Paths of nodes that must stay as they are.
         timings: What was measured, by path of the node.
@@ -58,6 +60,7 @@ class NodeTuner:
     inputs: ModelInputs
     folder: Path
     cache: TimingCache
+    predictor: Predictor
     progress: Progress = lambda text, share: None
     clock: Callable[[], float] = field(default_factory=lambda: perf_counter)
     reverted: frozenset[str] = frozenset()
@@ -182,7 +185,8 @@ class NodeTuner:
     def _decision(self, expected: Decision, job: Job) -> Decision:
         outcome = self._outcomes[json.dumps(job.key)]
         if outcome.refusal is not None:
-            return replace(expected, reason=outcome.refusal)
+            predicted = self.predictor.applied(expected, job.node, job.setting, job.shapes[0])
+            return replace(predicted, reason=outcome.refusal)
         pick = choose(outcome.heats, self.weights(len(outcome.heats)))
         node_timing = _node_timing(expected, job, outcome, pick)
         self.timings[expected.path] = node_timing

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from convt_onnx.errors import MissingPartError
+from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.targets import Target
 from convt_onnx.tuning.cache import TimingCache, default_folder
 from convt_onnx.tuning.nodes import NodeTuner, Progress
@@ -50,4 +51,5 @@ def node_tuner(
         checks.inputs, options.sizes or (SizeSet(checks.input_shapes),), checks.seed
     )
     cache = TimingCache(options.cache or default_folder())
-    return NodeTuner(runtime, target, options, inputs, folder, cache, progress)
+    predictor = Predictor(target, options.threads)
+    return NodeTuner(runtime, target, options, inputs, folder, cache, predictor, progress)

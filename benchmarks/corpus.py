@@ -1,0 +1,303 @@
+"""Time original models against optimised ones, ours and others', all in turn.
+
+    python benchmarks/corpus.py models ../shared/corpus --minutes 25 --json corpus.json
+
+For each model and thread count: `optimize` tunes it as a user would, onnxslim, onnxsim and ONNX
+Runtime's own offline optimiser process it as they come, and then one session of each runs in turn
+(A B C, C B A, ...) on the same inputs. Ratios are medians over rounds of original / variant: above
+1 is faster. The share of ConvTranspose is of the kernel time in ONNX Runtime's profile. Where the
+time gets short, models get less of it each, and the last line says how many got none.
+
+The exit code is 1 where an optimised model is slower than `--least` times the original.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import onnx
+import onnxruntime as ort
+import peers
+from corpus_table import inputs_beside
+from environment import environment
+
+from convt_onnx import OptimizeOptions, OptimizeResult, VerifyOptions, optimize
+from convt_onnx.errors import ConvtError
+from convt_onnx.tuning.options import SizeSet, TuneOptions
+from convt_onnx.tuning.ort import OrtRuntime, ort_runtime
+from convt_onnx.tuning.runtime import Timed
+from convt_onnx.tuning.sizes import ModelInputs
+from convt_onnx.tuning.statistics import Ratio, paired_ratio
+from convt_onnx.verify.session import Arrays, Runner, Source
+
+ORIGINAL, OURS = "original", "convt-onnx"
+OTHERS = ("onnxslim", "onnxsim", "ort-extended")
+MIN_ROUNDS, MAX_ROUNDS = 9, 301
+SAMPLE_SECONDS = 2e-3
+# Above this share of the time ConvTranspose is what a model is about.
+MATTERS = 0.30
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One model with one number of threads.
+
+    Attributes:
+        outcome: "timed", or why not.
+        share: Of ConvTranspose in the kernel time of the original.
+        forms: What the nodes became, and how many of them.
+        copied: Whether the original was kept.
+        original_ms: Median time of a run.
+        ratios: original / variant by variant, with its bounds.
+        rounds: How often each ran.
+        tune_seconds: What tuning took.
+    """
+
+    model: str
+    threads: int
+    outcome: str
+    share: float = 0.0
+    forms: str = ""
+    copied: bool = False
+    original_ms: float = 0.0
+    ratios: Mapping[str, Ratio] | None = None
+    rounds: int = 0
+    tune_seconds: float = 0.0
+
+
+def feeds_of(path: Path) -> Arrays:
+    """Arrays that the original runs on, as `optimize` picks them."""
+    runner = Runner(Source(onnx.load(path, load_external_data=False), path.parent))
+    inputs = ModelInputs(inputs_beside(path), (SizeSet({}),), 0)
+    return next(inputs.run(runner))[0].arrays
+
+
+def conv_transpose_share(path: Path, feeds: Arrays, threads: int, folder: Path) -> float:
+    """Of the kernel time of three runs, by ONNX Runtime's profiler."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.enable_profiling = True
+    options.profile_file_prefix = str(folder / "profile")
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    for _ in range(3):
+        session.run(None, dict(feeds))
+    events = json.loads(Path(session.end_profiling()).read_text())
+    kernels = [e for e in events if e.get("name", "").endswith("_kernel_time")]
+    total = sum(e["dur"] for e in kernels)
+    mine = sum(e["dur"] for e in kernels if "ConvTranspose" in e["args"].get("op_name", ""))
+    return mine / total if total else 0.0
+
+
+def variants(path: Path, ours: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Files by name; an optimiser that does not process the model is left out."""
+    yield ORIGINAL, path
+    yield OURS, ours
+    for name in OTHERS:
+        if not peers.available(name):
+            continue
+        try:
+            yield name, peers.apply(name, path, folder / f"{name}.onnx")
+        except peers.PeerError:
+            continue
+
+
+def in_turn(entries: Mapping[str, Timed], seconds: float) -> dict[str, list[float]]:
+    """Seconds of a run by name, round by round; nobody leaves early."""
+    repeats = {}
+    for name, entry in entries.items():
+        entry.seconds(1)
+        repeats[name] = max(1, min(50, int(SAMPLE_SECONDS / max(entry.seconds(1), 1e-9)) + 1))
+    samples: dict[str, list[float]] = {name: [] for name in entries}
+    end, rounds = time.perf_counter() + seconds, 0
+    while rounds < MIN_ROUNDS or (rounds < MAX_ROUNDS and time.perf_counter() < end):
+        names = list(entries) if rounds % 2 == 0 else list(entries)[::-1]
+        for name in names:
+            samples[name].append(entries[name].seconds(repeats[name]))
+        rounds += 1
+    return samples
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much time one line may take."""
+
+    tune_seconds: float
+    run_seconds: float
+    cache: Path
+
+
+def line(path: Path, name: str, threads: int, effort: Effort) -> Line:
+    """Everything about one model with one number of threads."""
+    empty = Line(name, threads, "")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        tune = TuneOptions(True, effort.tune_seconds, threads, effort.cache)
+        options = OptimizeOptions(
+            tune=tune, force=True, checks=VerifyOptions(inputs=inputs_beside(path))
+        )
+        try:
+            result = optimize(path, folder / "ours.onnx", options)
+            if not result.decisions:
+                return replace(empty, outcome="no ConvTranspose")
+            feeds = feeds_of(path)
+        except ConvtError as error:
+            return replace(empty, outcome=f"{type(error).__name__}: {error.what}")
+        runtime = ort_runtime("CPUExecutionProvider", threads)
+        if runtime is None:
+            raise click.ClickException("onnxruntime is not installed")
+        share = conv_transpose_share(path, feeds, threads, folder)
+        entries = dict(_sessions(variants(path, folder / "ours.onnx", folder), runtime, feeds))
+        samples = in_turn(entries, effort.run_seconds)
+    return _described(empty, result, samples, share)
+
+
+def _sessions(
+    files: Iterator[tuple[str, Path]], runtime: OrtRuntime, feeds: Arrays
+) -> Iterator[tuple[str, Timed]]:
+    for name, path in files:
+        proto = onnx.load(path, load_external_data=False)
+        try:
+            yield name, runtime.load(Source(proto, path.parent), feeds)
+        except ConvtError:
+            if name in (ORIGINAL, OURS):
+                raise
+
+
+def _described(
+    empty: Line, result: OptimizeResult, samples: dict[str, list[float]], share: float
+) -> Line:
+    forms = statistics_of(d.form or "unchanged" for d in result.decisions)
+    return replace(
+        empty,
+        outcome="timed",
+        share=share,
+        forms=forms,
+        copied=not result.modified,
+        original_ms=1e3 * statistics.median(samples[ORIGINAL]),
+        ratios={n: paired_ratio(samples[ORIGINAL], s) for n, s in samples.items() if n != ORIGINAL},
+        rounds=len(samples[ORIGINAL]),
+        tune_seconds=result.tuning.seconds if result.tuning else 0.0,
+    )
+
+
+def statistics_of(names: Iterator[str]) -> str:
+    """How many of each."""
+    counts: dict[str, int] = {}
+    for n in names:
+        counts[n] = counts.get(n, 0) + 1
+    return ", ".join(f"{count} {n}" for n, count in counts.items())
+
+
+def text(x: Line) -> str:
+    """One row."""
+    head = f"{x.model[-56:]:56} {x.threads}"
+    if x.ratios is None:
+        return f"{head} {x.outcome[:80]}"
+    ratios = "  ".join(f"{n} {r.median:5.2f}" for n, r in x.ratios.items())
+    kept = " (kept)" if x.copied else ""
+    return (
+        f"{head} {x.original_ms:9.3f} ms {100 * x.share:3.0f} %  {ratios}  "
+        f"{x.rounds:3} rounds, tuned {x.tune_seconds:4.1f} s  {x.forms}{kept}"
+    )
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of positive numbers; 1 for none."""
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else 1.0
+
+
+def totals(lines: Sequence[Line], least: float) -> Iterator[str]:
+    """Per number of threads: ours and others, all models and those that are about ConvTranspose."""
+    timed = [x for x in lines if x.ratios is not None]
+    for threads in sorted({x.threads for x in timed}):
+        mine = [x for x in timed if x.threads == threads]
+        heavy = [x for x in mine if x.share > MATTERS]
+        for name in (OURS, *OTHERS):
+            all_ratios = _ratios(mine, name)
+            if all_ratios:
+                yield (
+                    f"{threads} threads, {name}: geometric mean {geometric_mean(all_ratios):.3f} "
+                    f"of {len(all_ratios)} models, "
+                    f"{geometric_mean(_ratios(heavy, name)):.3f} of the {len(heavy)} where "
+                    f"ConvTranspose takes over {100 * MATTERS:.0f} %, lowest {min(all_ratios):.3f}"
+                )
+        kept = sum(x.copied for x in mine)
+        yield f"{threads} threads: the original was kept for {kept} of {len(mine)} models"
+    for x in slower(timed, least):
+        yield f"slower: {text(x)}"
+
+
+def _ratios(lines: Sequence[Line], name: str) -> list[float]:
+    return [x.ratios[name].median for x in lines if x.ratios and name in x.ratios]
+
+
+def slower(lines: Sequence[Line], least: float) -> list[Line]:
+    """Where the optimised model is slower than the original."""
+    return [x for x in lines if x.ratios is not None and x.ratios[OURS].median < least]
+
+
+def model_paths(folders: Sequence[Path], only: str) -> list[tuple[Path, str]]:
+    """Files that hold a ConvTranspose, the small ones first."""
+    found = []
+    for folder in folders:
+        paths = [folder] if folder.is_file() else sorted(folder.rglob("*.onnx"))
+        for path in paths:
+            name = path.name if folder.is_file() else str(path.relative_to(folder.parent))
+            if only in name and b"ConvTranspose" in path.read_bytes():
+                found.append((path, name))
+    return sorted(found, key=lambda pair: pair[0].stat().st_size)
+
+
+@click.command()
+@click.argument("folders", nargs=-1, type=click.Path(exists=True, path_type=Path), required=True)
+@click.option("--threads", "counts", multiple=True, type=int, default=(1, 2), show_default=True)
+@click.option("--minutes", default=25.0, show_default=True, help="For everything.")
+@click.option("--tune-seconds", default=20.0, show_default=True, help="At most, for one model.")
+@click.option("--seconds", default=4.0, show_default=True, help="At most, for runs of one model.")
+@click.option("--least", default=0.97, show_default=True, help="Slower than this fails.")
+@click.option("--only", default="", help="Part of a model's name.")
+@click.option("--cache", type=click.Path(path_type=Path), help="Of timings; none by default.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path))
+def main(folders: tuple[Path, ...], json_path: Path | None, **choices: Any) -> None:
+    """Print a line a model and number of threads, then totals."""
+    logging.disable(logging.WARNING)
+    head = environment()
+    click.echo(head)
+    lines: list[Line] = []
+    todo = [(p, n, t) for p, n in model_paths(folders, choices["only"]) for t in choices["counts"]]
+    end = time.perf_counter() + 60 * choices["minutes"]
+    with tempfile.TemporaryDirectory() as temporary:
+        cache = choices["cache"] or Path(temporary)
+        for i, (path, name, threads) in enumerate(todo):
+            left = end - time.perf_counter()
+            if left <= 0:
+                break
+            # Small models leave most of their share to the large ones behind them.
+            share = 3 * left / (len(todo) - i)
+            tune = max(1.0, min(choices["tune_seconds"], 0.7 * share))
+            runs = max(0.5, min(choices["seconds"], 0.3 * share))
+            lines.append(line(path, name, threads, Effort(tune, runs, cache)))
+            click.echo(text(lines[-1]))
+    for total in totals(lines, choices["least"]):
+        click.echo(total)
+    click.echo(f"not reached: {len(todo) - len(lines)} of {len(todo)}")
+    if json_path is not None:
+        json_path.parent.mkdir(parents=True, exist_ok=True)
+        document = {"environment": head, "lines": [asdict(x) for x in lines]}
+        json_path.write_text(json.dumps(document, indent=2))
+    if slower(lines, choices["least"]):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

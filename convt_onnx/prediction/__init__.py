@@ -1,0 +1,1 @@
+"""What a form is expected to take where nothing is timed."""

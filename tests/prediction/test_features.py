@@ -1,0 +1,138 @@
+"""What is counted, against counts done by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convt_onnx.decide import setting_for
+from convt_onnx.graph.node import find_nodes, read_node
+from convt_onnx.prediction.features import features, node_features
+from convt_onnx.targets import get_target
+
+from ..graph.building import array, model
+
+CPU = get_target("ort-cpu")
+
+
+def counted(text, **arrays):
+    return features(ir.from_proto(model(text, **arrays)))
+
+
+def test_a_transposed_convolution_is_a_product_and_columns():
+    counts = counted(
+        """g (float[2,6,5,7] x) => (float[A,B,C,D] y) {
+          y = ConvTranspose <group=2, strides=[2,2]> (x, w) }""",
+        w=array(6, 4, 3, 2),
+    )
+    rows, positions, depth, times = 4 * 3 * 2, 5 * 7, 3, 2 * 2
+    padded = 48
+    assert counts == {
+        "calls": 1,
+        "gemm_macs": times * rows * padded * depth,
+        "gemm_passes": times * 4 * padded * depth,
+        "gemm_packed": times * depth * padded,
+        "gemm_written": times * rows * padded,
+        "gemm_calls": times,
+        "col2im_2d": times * rows * positions,
+        "col2im_rows": times * rows * 5,
+        "written": 2 * 8 * 11 * 14,
+    }
+
+
+def test_a_convolution_that_stays_in_its_layout():
+    counts = counted(
+        "g (float[1,6,20] x) => (float[A,B,C] y) { y = Conv <group=2> (x, w) }", w=array(4, 3, 5)
+    )
+    assert counts["gemm_macs"] == 2 * 2 * 16 * 15
+    assert counts["im2col_1d"] == 2 * 15 * 16
+    assert "blocked_macs" not in counts
+
+
+def test_a_product_needs_no_columns():
+    text = "g (float[1,6,4,5] x) => (float[A,B,C,D] y) { y = Conv <group=2> (x, w) }"
+    counts = counted(text, w=array(4, 3, 1, 1))
+    assert not any(name.startswith("im2col") for name in counts)
+
+
+@pytest.mark.parametrize(
+    ("channels", "group", "weight", "kind"),
+    [
+        (16, 1, (24, 16, 3, 3), "blocked_macs"),
+        (3, 1, (24, 3, 3, 3), "blocked_macs"),
+        (12, 1, (24, 12, 3, 3), "gemm_macs"),
+        (32, 32, (32, 1, 3, 3), "blocked_depthwise_macs"),
+        (21, 21, (21, 1, 3, 3), "gemm_macs"),
+        (32, 2, (32, 16, 3, 3), "blocked_macs"),
+        (32, 4, (16, 8, 3, 3), "gemm_macs"),
+    ],
+)
+def test_which_convolutions_take_the_blocked_layout(channels, group, weight, kind):
+    text = (
+        f"g (float[1,{channels},9,8] x) => (float[A,B,C,D] y) {{ y = Conv <group={group}> (x, w) }}"
+    )
+    counts = counted(text, w=array(*weight))
+    found = {n for n in counts if n in ("blocked_macs", "gemm_macs", "blocked_depthwise_macs")}
+    assert found == {kind}
+
+
+def test_a_weight_at_run_time_is_not_taken_to_the_blocked_layout():
+    text = "g (float[1,16,9,8] x, float[24,16,3,3] w) => (float[A,B,C,D] y) { y = Conv (x, w) }"
+    assert "gemm_macs" in counted(text)
+
+
+def test_copies_and_their_runs():
+    counts = counted("""g (float[1,8,6,5] x) => (float[A,B,C,D] y) {
+      a = Transpose <perm=[0,2,1,3]> (x)
+      y = DepthToSpace <blocksize=2> (a) }""".replace("[1,8,6,5]", "[1,6,8,5]"))  # fmt: skip
+    assert counts["transposed"] == 240
+    assert counts["transposed_runs"] == 48
+    assert counts["depth_to_space"] == 240
+
+
+def test_what_reads_constants_alone_is_free():
+    text = """g (float[1,8,6] x) => (float[A,B,C] y) {
+      v = Transpose <perm=[1,0,2]> (w)
+      y = Conv (x, v) }"""
+    counts = counted(text, w=array(8, 8, 1))
+    assert "transposed" not in counts
+
+
+def test_unknown_sizes_are_not_counted():
+    assert counted("g (float[1,8,N] x) => (float[A,B,C] y) { y = Conv (x, w) }",
+                   w=array(4, 8, 3)) is None  # fmt: skip
+
+
+def node_of(text, **arrays):
+    made = ir.from_proto(model(text, **arrays))
+    found = next(find_nodes(made))
+    return read_node(found.node, found.path, made.ir_version, {}), found.opset
+
+
+UP = "g (float[1,4,N,7] x) => (float[A,B,C,D] y) { y = ConvTranspose <strides=[2,2]> (x, w) }"
+
+
+def test_every_form_of_a_node_has_counts():
+    node, opset = node_of(UP, w=array(4, 8, 4, 4))
+    setting = setting_for(opset, CPU, node.dtype)
+    for form in ("keep", "phases", "phases-split", "overlap-add", "zero-insertion"):
+        counts = node_features(node, form, setting, CPU, (1, 4, 6, 7))
+        assert counts["calls"] >= 1, form
+        assert any(n.endswith("_macs") for n in counts), form
+
+
+def test_half_precision_is_cast():
+    node, opset = node_of(UP.replace("float", "float16"), w=array(4, 8, 4, 4).astype("float16"))
+    setting = setting_for(opset, CPU, node.dtype)
+    counts = node_features(node, "keep", setting, CPU, (1, 4, 6, 7))
+    assert counts["cast"] == 4 * 6 * 7 + 8 * 14 * 16
+
+
+def test_quantised_nodes_are_not_predicted():
+    text = """g (uint8[1,4,6,7] q) => (float[A,B,C,D] y) {
+      x = DequantizeLinear (q, s, z)
+      y = ConvTranspose <strides=[2,2]> (x, w) }"""
+    node, opset = node_of(text, w=array(4, 8, 4, 4), s=np.float32(0.1), z=np.uint8(3))
+    setting = setting_for(opset, CPU, node.dtype)
+    assert node_features(node, "keep", setting, CPU, (1, 4, 6, 7)) is None

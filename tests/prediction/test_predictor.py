@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from convt_onnx import OptimizeOptions, inspect, optimize
+from convt_onnx.prediction import predictor as predicting
+from convt_onnx.prediction.table import SWITCH_GAIN, TABLE_PATH, CostTable, cost_table
+
+from ..graph.building import array, model, write
+
+ONE = """g (float[1,3,7,5] x) => (float[A,B,C,D] y) {
+  [up] y = ConvTranspose <strides=[2,2]> (x, w) }"""
+TABLE = CostTable({1: {"calls": 10.0}, 2: {"calls": 6.0}, 8: {"calls": 3.0}}, "a test")
+
+
+@pytest.mark.parametrize(
+    ("threads", "nanoseconds"), [(1, 10), (2, 6), (3, 6), (7, 3), (8, 3), (64, 3), (0, 3)]
+)
+def test_the_nearest_number_of_threads(threads, nanoseconds):
+    assert TABLE.micros({"calls": 1000, "new": 5}, threads) == nanoseconds
+
+
+def test_the_table_that_comes_with_the_package():
+    table = cost_table()
+    assert {1, 2} <= set(table.nanoseconds)
+    assert "onnxruntime" in table.environment
+    for coefficients in table.nanoseconds.values():
+        assert all(0 < x < 1e6 for x in coefficients.values())
+        assert {"calls", "gemm_macs"} <= set(coefficients)
+    stated = json.loads(TABLE_PATH.read_text())["out_of_sample"]
+    assert all(error["nodes"] > 100 for error in stated.values())
+
+
+@pytest.fixture
+def expecting(monkeypatch):
+    """Set what each form is expected to take, in microseconds."""
+
+    def install(rest=1e6, **micros):
+        def counts(node, form, setting, target, x_shape):
+            asked.append((form, tuple(x_shape)))
+            return {"calls": 100 * micros.get(form.replace("-", "_"), rest)}
+
+        asked = []
+        monkeypatch.setattr(predicting, "node_features", counts)
+        monkeypatch.setattr(predicting, "cost_table", lambda: TABLE)
+        return asked
+
+    return install
+
+
+def decision(tmp_path, text=ONE, **options):
+    source = write(model(text, w=array(3, 4, 4, 3)), tmp_path)
+    result = optimize(source, options=OptimizeOptions(dry_run=True, verify=False, **options))
+    return result.decisions[0]
+
+
+def test_the_form_that_is_expected_to_be_faster(tmp_path, expecting):
+    expecting(keep=100, phases=50)
+    found = decision(tmp_path)
+    assert (found.form, found.reason.id) == ("phases", "CT204")
+    expected = {c.form: c.expected_us for c in found.candidates if c.work is not None}
+    assert expected["keep"] == pytest.approx(2 * expected["phases"])
+    assert all(c.expected_us is None for c in found.candidates if c.work is None)
+
+
+def test_a_small_gain_is_not_trusted(tmp_path, expecting):
+    expecting(keep=100, phases=100 / SWITCH_GAIN * 1.01)
+    assert (decision(tmp_path).form, decision(tmp_path).reason.id) == ("keep", "CT201")
+    expecting(keep=100, phases=100 / SWITCH_GAIN * 0.99)
+    assert decision(tmp_path).form == "phases"
+
+
+def test_other_targets_are_not_predicted(tmp_path, expecting):
+    asked = expecting(keep=100, phases=50)
+    assert decision(tmp_path, target="portable").reason.id == "CT202"
+    assert asked == []
+
+
+def test_the_user_is_not_overruled(tmp_path, expecting):
+    asked = expecting(keep=100, phases=50)
+    assert decision(tmp_path, forms={"up": "keep"}).form == "keep"
+    assert decision(tmp_path, skip=frozenset({"up"})).form is None
+    assert asked == []
+
+
+def test_open_sizes_are_assumed(tmp_path, expecting):
+    asked = expecting(keep=100)
+    decision(tmp_path, text=ONE.replace("[1,3,7,5]", "[N,3,H,5]"))
+    assert {shape for _, shape in asked} == {(1, 3, 40, 5)}
+
+
+def test_equal_nodes_are_predicted_once(tmp_path, expecting):
+    asked = expecting(keep=100)
+    text = """g (float[1,3,7,5] x, float[1,3,7,5] z) => (float[A,B,C,D] y, float[E,F,G,H] v) {
+      y = ConvTranspose <strides=[2,2]> (x, w)
+      v = ConvTranspose <strides=[2,2]> (z, w) }"""
+    decision(tmp_path, text=text)
+    assert len(asked) == len(set(asked))
+
+
+def test_inspect_expects_the_same(tmp_path, expecting):
+    expecting(keep=100, phases=50)
+    source = write(model(ONE, w=array(3, 4, 4, 3)), tmp_path)
+    (node,) = inspect(source, ["ort-cpu"]).nodes
+    assert node.decisions[0].form == "phases"
+
+
+def test_where_counts_are_not_known_the_node_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(predicting, "node_features", lambda *args: None)
+    assert decision(tmp_path).reason.id == "CT201"
