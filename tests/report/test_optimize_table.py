@@ -26,7 +26,7 @@ def shown(result, *, width=140, verbose=False, **console):
 
 @pytest.fixture
 def result(tmp_path):
-    return with_times(untimed(tmp_path, forms={"up": "phases"}))
+    return with_times(untimed(tmp_path, forms={"up": "phases", "down": "conv"}))
 
 
 def cells(text, first):
