@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from convt_onnx.reasons import Refusal
 
 # ONNX Runtime's own copies between devices: what a node on another provider costs besides.
@@ -68,7 +70,7 @@ def check_placement(
     Args:
         session_options: As the application makes them; profiling is switched on in it.
         model: A file, or its bytes.
-        feeds: Inputs by name.
+        feeds: Inputs by name: NumPy arrays, or onnxruntime.OrtValue for types that NumPy lacks.
         providers: As InferenceSession takes them; the first one should run everything.
         folder: Where ONNX Runtime may write its profile; the file is removed.
     """
@@ -78,7 +80,8 @@ def check_placement(
     session_options.profile_file_prefix = str(folder / "placement")
     source = model if isinstance(model, bytes) else str(model)
     session = ort.InferenceSession(source, session_options, providers=list(providers))
-    session.run(None, dict(feeds))
+    values = {n: _value(v) for n, v in feeds.items()}
+    session.run_with_ort_values([o.name for o in session.get_outputs()], values)
     path = Path(session.end_profiling())
     try:
         events = json.loads(path.read_text())
@@ -106,3 +109,9 @@ def read_profile(events: Sequence[Mapping[str, Any]]) -> tuple[RanNode, ...]:
 def _integers_only(arguments: Mapping[str, Any]) -> bool:
     made = [kind for output in arguments.get("output_type_shape", ()) for kind in output]
     return bool(made) and all("int" in kind or kind == "bool" for kind in made)
+
+
+def _value(value: Any) -> Any:
+    import onnxruntime as ort
+
+    return ort.OrtValue.ortvalue_from_numpy(value) if isinstance(value, np.ndarray) else value

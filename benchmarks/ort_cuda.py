@@ -1,0 +1,203 @@
+"""ONNX Runtime's CUDA provider: models as they were, and optimised with and without the plugin.
+
+    python benchmarks/ort_cuda.py prepare --folder F --suites flaggems models
+    python benchmarks/ort_cuda.py share --folder F
+    python benchmarks/ort_cuda.py time --folder F --json ort_cuda.json
+    python benchmarks/ort_cuda.py show ort_cuda.json --svg ort_cuda.svg
+
+Times are whole runs of a session through IOBinding, the session's own overhead included: medians
+of blocks that take turns. `prepare` needs torch, onnxscript and Triton, and no GPU. TF32 is
+allowed on all sides, as ONNX Runtime does by default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from environment import environment
+from ort_cuda_report import print_tables, write_svg
+
+MAX_DIFFERENCE = {"float32": 5e-3, "float16": 2e-2}
+SHARES = "shares.json"
+PROFILED_RUNS = 4
+
+
+def main() -> None:
+    """One of the three steps."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    steps = parser.add_subparsers(dest="step", required=True)
+    prepare = steps.add_parser("prepare")
+    prepare.add_argument("--suites", nargs="+", default=["flaggems", "models"])
+    prepare.add_argument("--batches", nargs="+", type=int, default=[1, 8])
+    prepare.add_argument("--dtypes", nargs="+", default=["float32", "float16"])
+    prepare.add_argument("--archs", nargs="+", type=int, default=[90])
+    prepare.add_argument("--forms", action="store_true", help="every form of each node")
+    prepare.add_argument("--processes", type=int, default=os.cpu_count())
+    run = steps.add_parser("time")
+    run.add_argument("--json", type=Path, required=True)
+    run.add_argument("--seconds", type=float, default=0.25, help="for each session")
+    run.add_argument("--budget", type=float, default=1e9, help="seconds for everything")
+    run.add_argument("--provider", default="CUDAExecutionProvider")
+    run.add_argument("--no-graphs", action="store_true")
+    for step in (prepare, run):
+        step.add_argument("--folder", type=Path, required=True)
+    show = steps.add_parser("show")
+    show.add_argument("json", type=Path)
+    show.add_argument("--svg", type=Path)
+    share = steps.add_parser("share", help="before `time`, for models: ConvTranspose's share")
+    share.add_argument("--batches", nargs="+", type=int, default=[1, 8])
+    share.add_argument("--folder", type=Path, required=True)
+    arguments = parser.parse_args()
+    {"prepare": _prepare, "time": _time, "show": _show, "share": _share}[arguments.step](arguments)
+
+
+def _prepare(arguments: argparse.Namespace) -> None:
+    from ort_cuda_models import jobs, prepare
+
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    wanted = list(jobs(arguments.suites, arguments.batches, arguments.dtypes, arguments.forms))
+    library = arguments.folder / "libconvt_ort.so"
+    prepare(arguments.folder, wanted, arguments.processes, library, arguments.archs)
+
+
+def _time(arguments: argparse.Namespace) -> None:
+    cases = json.loads((arguments.folder / "cases.json").read_text())
+    end = time.monotonic() + arguments.budget
+    rows = []
+    for case in cases:
+        if time.monotonic() > end:
+            print(f"not timed, out of time: {case['suite']} {case['row']}", flush=True)
+            continue
+        rows.append(measure(case, arguments))
+        document = {"environment": _environment(), "rows": rows}
+        arguments.json.write_text(json.dumps(document, indent=1))
+        gc.collect()
+    print_tables(rows)
+
+
+def measure(case: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Every variant of a case: first without, then with a CUDA graph."""
+    from ort_cuda_sessions import inputs_of, interleaved_us
+
+    row: dict[str, Any] = {
+        k: case[k] for k in ("suite", "row", "dtype", "batch", "missing", "chosen")
+    }
+    row |= {"times": {}, "graph": {}, "errors": {}, "difference": {}}
+    if "original" not in case["files"]:
+        return row
+    feeds = inputs_of(arguments.folder / case["files"]["original"])
+    for key, graph in (("times", False), ("graph", True)):
+        if graph and (arguments.no_graphs or arguments.provider != "CUDAExecutionProvider"):
+            continue
+        sessions = _sessions(case, arguments, feeds, row, graph)
+        if sessions:
+            timed = interleaved_us(list(sessions.values()), arguments.seconds)
+            row[key] = dict(zip(sessions, timed, strict=True))
+        if not graph:
+            _compare(case, row, {v: s.outputs() for v, s in sessions.items()})
+        del sessions
+        gc.collect()
+    shares = arguments.folder / SHARES
+    if shares.is_file():
+        row["share"] = json.loads(shares.read_text()).get(case["files"]["original"])
+    return row
+
+
+def _sessions(
+    case: dict[str, Any],
+    arguments: argparse.Namespace,
+    feeds: Any,
+    row: dict[str, Any],
+    graph: bool,
+) -> dict[str, Any]:
+    from ort_cuda_sessions import bound
+
+    made = {}
+    for variant, name in case["files"].items():
+        if graph and variant not in ("original", "standard", "plugin"):
+            continue
+        library = arguments.folder / "libconvt_ort.so" if variant == "plugin" else None
+        path = arguments.folder / name
+        try:
+            made[variant] = bound(path, feeds, arguments.provider, library=library, graph=graph)
+        except Exception as error:  # onnxruntime's exceptions share no base of their own
+            label = f"{variant}{' with a graph' if graph else ''}"
+            row["errors"][label] = " ".join(str(error).split())[:300]
+    return made
+
+
+def _compare(case: dict[str, Any], row: dict[str, Any], outputs: dict[str, Any]) -> None:
+    """Largest difference to the original's outputs, over their largest value."""
+    wanted = outputs.pop("original", None)
+    for variant, values in outputs.items() if wanted is not None else ():
+        worst = max(
+            float(np.abs(v - w).max(initial=0) / max(np.abs(w).max(initial=0), 1e-6))
+            for v, w in zip(values, wanted, strict=True)
+        )
+        row["difference"][variant] = worst
+        if not worst <= MAX_DIFFERENCE[case["dtype"]]:
+            row["errors"][f"{variant} differs"] = f"{worst:.2e}"
+
+
+def _share(arguments: argparse.Namespace) -> None:
+    """ConvTranspose's share of each original's GPU time, from profiles of waited-for launches."""
+    if os.environ.get("CUDA_LAUNCH_BLOCKING") != "1":
+        os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+    shares = {}
+    for case in json.loads((arguments.folder / "cases.json").read_text()):
+        name = case["files"].get("original")
+        if name is not None and case["batch"] in arguments.batches:
+            shares[name] = conv_transpose_share(arguments.folder / name)
+            print(f"{name}: {shares[name]:.1%}", flush=True)
+    (arguments.folder / SHARES).write_text(json.dumps(shares, indent=1))
+
+
+def conv_transpose_share(path: Path) -> float:
+    """Of one model."""
+    import onnxruntime as ort
+    from ort_cuda_sessions import inputs_of, providers
+
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.log_severity_level = 4
+    options.profile_file_prefix = str(path.with_suffix(""))
+    chosen = providers("CUDAExecutionProvider", tf32=True, graph=False)
+    session = ort.InferenceSession(str(path), options, providers=chosen)
+    feeds = inputs_of(path)
+    for _ in range(PROFILED_RUNS):
+        session.run(None, feeds)
+    profile = Path(session.end_profiling())
+    nodes = [e for e in json.loads(profile.read_text()) if e.get("cat") == "Node"]
+    profile.unlink()
+    last = nodes[-(len(nodes) // PROFILED_RUNS) :]  # the first run searches algorithms
+    total = sum(e["dur"] for e in last if not e["args"]["op_name"].startswith("Memcpy"))
+    return float(sum(e["dur"] for e in last if e["args"]["op_name"] == "ConvTranspose") / total)
+
+
+def _environment() -> str:
+    import onnxruntime as ort
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    return f"{gpu}; ONNX Runtime {ort.__version__}; {environment()}"
+
+
+def _show(arguments: argparse.Namespace) -> None:
+    document = json.loads(arguments.json.read_text())
+    print(document["environment"])
+    print_tables(document["rows"])
+    if arguments.svg is not None:
+        write_svg(document, arguments.svg)
+
+
+if __name__ == "__main__":
+    main()

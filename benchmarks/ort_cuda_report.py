@@ -1,0 +1,125 @@
+"""Tables and a plot of what benchmarks/ort_cuda.py measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+VARIANTS = ("original", "standard", "plugin")
+# A model in which ConvTranspose takes more than this share of the GPU's time.
+LARGE_SHARE = 0.3
+# Between these, two medians are taken for equal.
+NOISE = 0.98
+BAR, GAP, LEFT, WIDTH = 12, 10, 220, 640
+COLOURS = {"standard": "#7a9cc6", "plugin": "#2f6f4f"}
+
+
+def print_tables(rows: Sequence[dict[str, Any]]) -> None:
+    """One table a suite, without and with CUDA graphs, then geometric means."""
+    for suite in dict.fromkeys(r["suite"] for r in rows):
+        found = [r for r in rows if r["suite"] == suite]
+        for key, title in (("times", "IOBinding"), ("graph", "IOBinding and CUDA graph")):
+            if any(r[key] for r in found):
+                _print_table(f"{suite}, {title}", found, key)
+    for row in rows:
+        for what, why in row["errors"].items():
+            print(f"! {_label(row)}: {what}: {why}")
+
+
+def _print_table(title: str, rows: Sequence[dict[str, Any]], key: str) -> None:
+    print(f"\n{title} (microseconds)")
+    print("| row | type | batch | original | standard | x | plugin | x | share | forms |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        times = row[key]
+        share = row.get("share")
+        cells = [row["row"], row["dtype"], str(row["batch"]), _us(times, "original")]
+        for variant in VARIANTS[1:]:
+            ratio = speed_up(row, variant, key)
+            cells += [_us(times, variant), "-" if ratio is None else f"{ratio:.2f}"]
+        cells += ["-" if share is None else f"{share:.0%}", _best_forms(times)]
+        print("| " + " | ".join(cells) + " |")
+    for variant in VARIANTS[1:]:
+        _print_means(rows, variant, key)
+
+
+def _print_means(rows: Sequence[dict[str, Any]], variant: str, key: str) -> None:
+    all_ratios = {_label(r): speed_up(r, variant, key) for r in rows}
+    ratios = {name: r for name, r in all_ratios.items() if r is not None}
+    if not ratios:
+        return
+    slower = [f"{name} {r:.2f}" for name, r in ratios.items() if r < NOISE]
+    large = [
+        r
+        for row in rows
+        if (row.get("share") or 0) > LARGE_SHARE and (r := speed_up(row, variant, key)) is not None
+    ]
+    text = (
+        f"{variant}: geometric mean {mean(ratios.values()):.2f}, lowest {min(ratios.values()):.2f}"
+    )
+    if large:
+        text += f"; where ConvTranspose takes over 30 %: {mean(large):.2f} of {len(large)}"
+    print(text + (f"; slower: {', '.join(slower)}" if slower else ""))
+
+
+def speed_up(row: dict[str, Any], variant: str, key: str) -> float | None:
+    """The original's time over the variant's."""
+    times = row[key]
+    if "original" not in times or variant not in times:
+        return None
+    ratio: float = times["original"]["us"] / times[variant]["us"]
+    return ratio
+
+
+def mean(values: Iterable[float]) -> float:
+    """Geometric."""
+    found = list(values)
+    return exp(sum(map(log, found)) / len(found))
+
+
+def _us(times: dict[str, Any], variant: str) -> str:
+    return f"{times[variant]['us']:.1f}" if variant in times else "-"
+
+
+def _best_forms(times: dict[str, Any]) -> str:
+    others = {v: t["us"] for v, t in times.items() if v not in VARIANTS}
+    return ", ".join(f"{v} {us:.0f}" for v, us in sorted(others.items(), key=lambda p: p[1])[:3])
+
+
+def _label(row: dict[str, Any]) -> str:
+    return f"{row['row']} {row['dtype']} b{row['batch']}"
+
+
+def write_svg(document: dict[str, Any], path: Path) -> None:
+    """Bars of the speed-up over the original, one pair a row."""
+    bars, y = [], 40
+    for row in document["rows"]:
+        ratios = {v: speed_up(row, v, "times") for v in COLOURS}
+        if not any(ratios.values()):
+            continue
+        bars.append(_text(LEFT - 8, y + BAR, _label(row), "end"))
+        for variant, ratio in ratios.items():
+            if ratio is not None:
+                width = min(WIDTH, 60 * ratio)
+                bars.append(
+                    f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="{BAR}" '
+                    f'fill="{COLOURS[variant]}"/>'
+                )
+                bars.append(_text(LEFT + width + 4, y + BAR - 2, f"{ratio:.2f}", "start"))
+            y += BAR
+        y += GAP
+    line = f'<line x1="{LEFT + 60}" y1="30" x2="{LEFT + 60}" y2="{y}" stroke="#999"/>'
+    title = _text(8, 20, f"Times faster than the original: {document['environment']}", "start")
+    legend = _text(LEFT, y + 16, "light: standard operators, dark: plugin", "start")
+    body = "\n".join([title, line, *bars, legend])
+    path.write_text(
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 80}" height="{y + 30}" '
+        f'font-family="sans-serif" font-size="11">\n{body}\n</svg>\n'
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    safe = text.replace("&", "&amp;").replace("<", "&lt;")
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{safe}</text>'
