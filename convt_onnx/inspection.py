@@ -10,6 +10,7 @@ from convt_onnx import model_io, pipeline
 from convt_onnx.costs import Costs, node_costs
 from convt_onnx.decide import Choice, decide, setting_for
 from convt_onnx.decision import Decision
+from convt_onnx.gaps import Gap, find_gaps
 from convt_onnx.graph.epilogue import read_epilogue
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find_nodes, read_node
 from convt_onnx.graph.operands import ConstantOperand, Dim, QuantisedOperand
@@ -17,6 +18,7 @@ from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
 from convt_onnx.placement import OffDevice, off_device
 from convt_onnx.prediction.predictor import Predictor
+from convt_onnx.runtime_shapes import shapes_of
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.targets import TARGETS, get_target
 
@@ -41,7 +43,8 @@ class Inspection:
     """A model: size in bytes, nodes in all graphs, and a report for each ConvTranspose.
 
     `off_device` names each ConvTranspose that a target's device leaves to another, as the file is;
-    `left_alone` what is a transposed convolution but not the standard operator.
+    `gaps` what TensorRT would refuse or get wrong in it, `left_alone` what is a transposed
+    convolution but not the standard operator.
     """
 
     path: Path
@@ -52,6 +55,7 @@ class Inspection:
     nodes: tuple[NodeReport, ...]
     off_device: tuple[OffDevice, ...] = ()
     left_alone: tuple[Miss, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
 
 def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
@@ -69,7 +73,10 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
     reports: list[NodeReport] = []
     alone = tuple(Miss(name, "read", why) for name, why in integer_variants(model))
     away = tuple(o for target in chosen for o in off_device(model, target))
+    gaps: list[Gap] = []
     if loaded.has_conv_transpose:
+        shapes = shapes_of(loaded)
+        gaps = [g for target in chosen for g in find_gaps(model, shapes, target)]
         context = Context(chosen[0], {}, Choice())
         pipeline.run((*pipeline.PREPARATIONS, *pipeline.FOLDS), loaded, context)
         predictors = [Predictor(t) for t in chosen]
@@ -83,6 +90,7 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
         nodes=tuple(reports),
         off_device=away,
         left_alone=alone,
+        gaps=tuple(gaps),
     )
 
 

@@ -158,6 +158,12 @@ def _split(total: int, auto_pad: str) -> tuple[int, int]:
     return (small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small)
 
 
+def same_crops(spec: ConvTransposeSpec, *, upper: bool) -> list[tuple[int, int]]:
+    """(begin, end) an axis under SAME_UPPER or SAME_LOWER, without output_padding."""
+    auto_pad = "SAME_UPPER" if upper else "SAME_LOWER"
+    return [_split(max(0, a.extent - a.stride), auto_pad) for a in spec.axes_uncropped()]
+
+
 def _same(spec: ConvTransposeSpec, auto_pad: str) -> ConvTransposeSpec:
     crops = [
         _split(max(0, a.extent + op - a.stride), auto_pad)

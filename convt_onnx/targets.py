@@ -51,6 +51,8 @@ class Target:
         depthwise_island: Element types to compute in float32 where the node is depthwise.
         quantised: Integer types that DequantizeLinear takes, with zero points of 0 alone; None
             for any.
+        functions_by_domain: Whether functions of one name in several domains, or overloads, are
+            told apart, and attributes that a function takes from its call are read.
         removed_operators: Whether operators that ONNX has taken back (Crop, Affine) still run.
         macs_per_element: Multiply-adds that take as long as moving one element.
     """
@@ -80,6 +82,7 @@ class Target:
     max_axes: int = 0
     depthwise_island: frozenset[ir.DataType] = frozenset()
     quantised: frozenset[ir.DataType] | None = None
+    functions_by_domain: bool = True
     removed_operators: bool = True
     # A GEMM on a CPU core.
     macs_per_element: int = 16
@@ -113,6 +116,7 @@ TENSORRT = Target(
     computed_bias_in_padding=False,
     max_axes=3,
     quantised=frozenset({ir.DataType.INT8, ir.DataType.INT4}),
+    functions_by_domain=False,
     removed_operators=False,
     macs_per_element=128,
     plugin=HASHED,

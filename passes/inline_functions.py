@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
@@ -19,7 +20,9 @@ class InlineFunctions(Pass):
     A function is inlined where a ConvTranspose inside (also in its subgraphs)
 
         1. reads an attribute of the call, or
-        2. takes a weight or bias that depends on the function's inputs,
+        2. takes a weight or bias that depends on the function's inputs, or
+        3. stands in a function that shares its name with another, for targets that tell
+           functions apart by name alone; the other one is inlined too,
 
     and so is each function that calls such a function. Others stay functions: their nodes are
     rewritten in the body. Not inlined: a function with another opset than the model's, one that
@@ -34,6 +37,8 @@ class InlineFunctions(Pass):
     def run(self, model: ir.Model) -> Iterator[str]:
         """Inline, one line a function."""
         wanted = {f.identifier() for f in model.functions.values() if _depends_on_call(f)}
+        if not self.context.target.functions_by_domain:
+            wanted |= _sharing_names(model)
         if not wanted:
             return
         wanted = _with_callers(model, wanted)
@@ -46,6 +51,18 @@ class InlineFunctions(Pass):
         _rename_clashes(model, before)
         gone = sorted(wanted - model.functions.keys())
         yield from (f"{domain}:{name}: inlined" for domain, name, _ in gone)
+
+
+def _sharing_names(model: ir.Model) -> set[ir.OperatorIdentifier]:
+    """Functions of one name, where one of them holds a ConvTranspose."""
+    names = Counter(f.name for f in model.functions.values())
+    ours = {
+        f.name
+        for f in model.functions.values()
+        if any(is_conv_transpose(n) for n in ir.traversal.RecursiveGraphIterator(f.graph))
+    }
+    shared = {name for name, count in names.items() if count > 1} & ours
+    return {f.identifier() for f in model.functions.values() if f.name in shared}
 
 
 def _inlinable(model: ir.Model, function: ir.Function, calls: Sequence[ir.Node]) -> bool:

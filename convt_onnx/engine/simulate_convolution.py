@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from convt_onnx.engine.simulate_layers import Array, Call, Index
+from convt_onnx.padding import same_crops
 from convt_onnx.reference import conv_transpose
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -38,12 +39,7 @@ def deconvolution(call: Call) -> Array:
 
 def same_padding(spec: ConvTransposeSpec, *, upper: bool) -> ConvTransposeSpec:
     """SAME_UPPER and SAME_LOWER of a deconvolution: output rows are input rows times the stride."""
-    pads = []
-    for axis in spec.axes_uncropped():
-        total = max(axis.extent - axis.stride, 0)
-        small = total // 2
-        pads.append((small, total - small) if upper else (total - small, small))
-    return spec.with_pads(pads, spec.output_padding)
+    return spec.with_pads(same_crops(spec, upper=upper), spec.output_padding)
 
 
 def convolution(call: Call) -> Array:

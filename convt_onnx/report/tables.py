@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from convt_onnx.decision import Decision
+from convt_onnx.gaps import Gap
 from convt_onnx.inspection import Inspection, NodeReport
 from convt_onnx.passes.base import Miss
 from convt_onnx.reasons import REASONS, Refusal
@@ -36,10 +37,21 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
         for away in result.off_device:
             if away.node == n.path:
                 console.print(escape(f"  {away.target:12} as it is: {refusal_text(away.reason)}"))
+        _print_gaps(console, [g for g in result.gaps if g.node == n.path])
         if verbose:
             for d in n.decisions:
                 print_candidates(console, d)
             print_misses(console, n.misses)
+    paths = {n.path for n in result.nodes}
+    for name in dict.fromkeys(g.node for g in result.gaps if g.node not in paths):
+        console.print(f"\n{escape(name)}", style="bold")
+        _print_gaps(console, [g for g in result.gaps if g.node == name])
+
+
+def _print_gaps(console: Console, gaps: Sequence[Gap]) -> None:
+    for gap in gaps:
+        text = f"as it is {gap.effect}: {refusal_text(gap.reason)}"
+        console.print(escape(f"  {gap.target:12} {text}"), style="yellow")
 
 
 def _print_node(console: Console, node: NodeReport) -> None:

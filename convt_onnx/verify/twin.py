@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from convt_onnx.verify.narrow import round_constants
 from convt_onnx.verify.session import Source
 
 OTHER_FLOATS = frozenset(
@@ -33,6 +34,7 @@ def float32_twin(source: Source) -> Source:
     """A copy with float32 in place of float16, bfloat16 and float64."""
     twin = onnx.ModelProto()
     twin.CopyFrom(source.proto)
+    round_constants(twin, source.folder)
     for holder in _occurrences(twin):
         if isinstance(holder, onnx.TensorProto):
             _convert_tensor(holder, source.folder)
