@@ -26,7 +26,7 @@ from convt_onnx import OptimizeOptions, VerifyOptions, inspect, optimize
 from convt_onnx.engine.backend import Backend, load_backend
 from convt_onnx.engine.config import Settings, configure
 from convt_onnx.engine.network import Network, parse
-from convt_onnx.engine.profiles import Profile, Range, complete
+from convt_onnx.engine.profiles import Profile, Range, complete, network_inputs
 from convt_onnx.engine.proof import prove
 from convt_onnx.errors import ConvtError, ModelError
 from convt_onnx.verify import Source
@@ -79,7 +79,7 @@ def _built(network: Network, geometry: Geometry) -> bytes | None:
     shape, largest = geometry.input_shape(), geometry.input_shape(grow=3)
     profile: Profile = {"x": Range(shape, shape, largest)}
     fixed = all(n >= 0 for n in network.inputs[0].shape)
-    profiles = complete(network, () if fixed else (profile,))
+    profiles = complete(network_inputs(network), () if fixed else (profile,))
     config = configure(network, Settings(), profiles)
     content = network.builder.build_serialized_network(network.definition, config)
     return None if content is None else bytes(content)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from convt_onnx.comparison import ModelComparison, compare_files
     from convt_onnx.dilated import DilatedConvolution, as_dilated_convolution
     from convt_onnx.doctor import Diagnosis, diagnose
+    from convt_onnx.engine import BuildOptions, BuildResult, build_engine
     from convt_onnx.errors import ConvtError
     from convt_onnx.inspection import Inspection, inspect
     from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
@@ -36,6 +37,8 @@ if not (Path(__file__).parent / "passes").is_dir():
     __path__.append(str(Path(__file__).parent.parent))
 
 _HOMES = {
+    "BuildOptions": "engine",
+    "BuildResult": "engine",
     "BenchOptions": "benching",
     "BenchResult": "benching",
     "ConvTransposeSpec": "spec",
@@ -54,6 +57,7 @@ _HOMES = {
     "as_dilated_convolution": "dilated",
     "bench": "benching",
     "compare_files": "comparison",
+    "build_engine": "engine",
     "conv_transpose": "reference",
     "conv_transpose_gradients": "reference",
     "diagnose": "doctor",
@@ -68,6 +72,8 @@ _HOMES = {
 __all__ = [
     "BenchOptions",
     "BenchResult",
+    "BuildOptions",
+    "BuildResult",
     "ConvTransposeSpec",
     "ConvtError",
     "Diagnosis",
@@ -84,6 +90,7 @@ __all__ = [
     "__version__",
     "as_dilated_convolution",
     "bench",
+    "build_engine",
     "compare_files",
     "conv_transpose",
     "conv_transpose_gradients",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from convt_onnx import model_io
 from convt_onnx.decision import Decision
 from convt_onnx.engine.backend import Backend, load_backend
 from convt_onnx.engine.check import LayerCheck, check_layers, read_nodes
@@ -19,7 +20,14 @@ from convt_onnx.engine.inspector import inspect_engine
 from convt_onnx.engine.layers import Layer, layers
 from convt_onnx.engine.log import cause
 from convt_onnx.engine.network import Network, parse
-from convt_onnx.engine.profiles import Profile, complete
+from convt_onnx.engine.profiles import (
+    Input,
+    Profile,
+    check_profiles,
+    complete,
+    model_inputs,
+    network_inputs,
+)
 from convt_onnx.engine.proof import Proof, prove
 from convt_onnx.errors import ConvtError, ExitCode, UsageError, VerificationError
 from convt_onnx.model_io.staging import staging
@@ -136,13 +144,15 @@ def build_engine(
     _check_output(source, engine, force=options.force)
     backend = load_backend(options.backend)
     with tempfile.TemporaryDirectory(prefix="convt-onnx-") as folder:
-        job = _Job(source, engine, backend, options, Path(folder), progress)
+        inputs = model_inputs(model_io.load(source).proto)
+        check_profiles(inputs, options.profiles)
+        job = _Job(source, engine, backend, options, Path(folder), progress, inputs)
         parsed, optimized = job.model_to_parse()
         progress("parsing")
         began = time.perf_counter()
         network = parse(backend, parsed, echo=options.echo)
         parse_seconds = time.perf_counter() - began
-        profiles = complete(network, options.profiles)
+        profiles = complete(network_inputs(network), options.profiles)
         found, checks, proof = job.checked(network, parsed, profiles)
         progress("building")
         began = time.perf_counter()
@@ -189,6 +199,7 @@ class _Job:
     options: BuildOptions
     folder: Path
     progress: Progress
+    inputs: Mapping[str, Input]
 
     def model_to_parse(self) -> tuple[Path, OptimizeResult | None]:
         """The rewritten model in the temporary folder, or the model itself."""
@@ -203,7 +214,7 @@ class _Job:
 
     def _checks(self) -> VerifyOptions:
         usual = self.options.profiles[0] if self.options.profiles else {}
-        shapes = {name: r.opt for name, r in usual.items()}
+        shapes = {name: r.opt for name, r in usual.items() if not self.inputs[name].values}
         return VerifyOptions(self.options.inputs, {} if self.options.inputs else shapes)
 
     def checked(

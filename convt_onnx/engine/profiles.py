@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import onnx
+
 from convt_onnx.engine.network import Network
 from convt_onnx.errors import UsageError
 from convt_onnx.suggest import did_you_mean
@@ -29,6 +31,38 @@ class Range:
 
 
 Profile = Mapping[str, Range]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input as profiles see it: -1 for an open size; `values` where it holds a shape."""
+
+    name: str
+    dims: tuple[int, ...]
+    values: bool
+
+    @property
+    def open(self) -> bool:
+        """Whether it needs a range."""
+        return self.values or -1 in self.dims
+
+
+def model_inputs(proto: onnx.ModelProto) -> dict[str, Input]:
+    """Inputs of a model. TensorRT decides which integers hold a shape; here all short ones do."""
+    constants = {t.name for t in proto.graph.initializer}
+    found = {}
+    for value in proto.graph.input:
+        kind = value.type.tensor_type
+        dims = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim)
+        integers = kind.elem_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+        if value.name not in constants:
+            found[value.name] = Input(value.name, dims, integers and len(dims) < 2)
+    return found
+
+
+def network_inputs(network: Network) -> dict[str, Input]:
+    """Inputs of a parsed network."""
+    return {t.name: Input(t.name, tuple(t.shape), bool(t.is_shape_tensor)) for t in network.inputs}
 
 
 def read_profiles(
@@ -70,13 +104,12 @@ def _range(name: str, given: Mapping[str, Shape]) -> Range:
     return Range(low, opt, high)
 
 
-def complete(network: Network, profiles: Sequence[Profile]) -> tuple[Profile, ...]:
-    """The profiles with every input that needs one, checked against the network.
+def check_profiles(inputs: Mapping[str, Input], profiles: Sequence[Profile]) -> None:
+    """Check that every range is for an input that there is, and fits it.
 
     Raises:
-        UsageError: An input is unknown, does not fit, or is open and has no range.
+        UsageError: It does not; `where` names the option.
     """
-    inputs = {t.name: t for t in network.inputs}
     for profile in profiles:
         for name, wanted in profile.items():
             if name not in inputs:
@@ -86,35 +119,38 @@ def complete(network: Network, profiles: Sequence[Profile]) -> tuple[Profile, ..
                     help=did_you_mean(name, inputs),
                 )
             _check_fit(inputs[name], wanted)
-    open_inputs = [t for t in inputs.values() if _is_open(t)]
+
+
+def complete(inputs: Mapping[str, Input], profiles: Sequence[Profile]) -> tuple[Profile, ...]:
+    """The profiles with the inputs that need one alone.
+
+    Raises:
+        UsageError: A range does not fit, or an open input has none.
+    """
+    check_profiles(inputs, profiles)
+    open_inputs = [i for i in inputs.values() if i.open]
     for profile in profiles or ({},):
-        for tensor in open_inputs:
-            if tensor.name not in profile:
-                raise _no_range(tensor)
+        for x in open_inputs:
+            if x.name not in profile:
+                raise _no_range(x)
     if not open_inputs:
         return ()
-    return tuple({t.name: p[t.name] for t in open_inputs} for p in profiles)
+    return tuple({x.name: p[x.name] for x in open_inputs} for p in profiles)
 
 
-def _is_open(tensor: Any) -> bool:
-    return tensor.is_shape_tensor or any(d < 0 for d in tensor.shape)
-
-
-def _no_range(tensor: Any) -> UsageError:
-    dims = ",".join("?" if d < 0 else str(d) for d in tensor.shape)
-    example = ",".join("1" if d < 0 else str(d) for d in tensor.shape)
-    what = "values" if tensor.is_shape_tensor else "sizes"
+def _no_range(x: Input) -> UsageError:
+    dims = ",".join("?" if d < 0 else str(d) for d in x.dims)
+    example = ",".join("1" if d < 0 else str(d) for d in x.dims)
+    what = "values" if x.values else "sizes"
     return UsageError(
-        f"input {tensor.name!r} has open {what}, so the engine needs a range for it",
-        where=f"{tensor.name}:{dims}",
-        help=f"--min {tensor.name}:{example} --opt {tensor.name}:… --max {tensor.name}:…",
+        f"input {x.name!r} has open {what}, so the engine needs a range for it",
+        where=f"{x.name}:{dims}",
+        help=f"--min {x.name}:{example} --opt {x.name}:… --max {x.name}:…",
     )
 
 
-def _check_fit(tensor: Any, wanted: Range) -> None:
-    dims = list(tensor.shape)
-    if tensor.is_shape_tensor:
-        dims = [-1] * (dims[0] if dims else 1)
+def _check_fit(x: Input, wanted: Range) -> None:
+    dims = (-1,) * (x.dims[0] if x.dims else 1) if x.values else x.dims
     for option, shape in (("min", wanted.min), ("opt", wanted.opt), ("max", wanted.max)):
         fits = len(shape) == len(dims) and all(
             d in (-1, n) for d, n in zip(dims, shape, strict=True)
@@ -122,8 +158,8 @@ def _check_fit(tensor: Any, wanted: Range) -> None:
         if not fits:
             shown = ",".join("?" if d < 0 else str(d) for d in dims)
             raise UsageError(
-                f"the range of input {tensor.name!r} does not fit",
-                where=f"--{option} {tensor.name}:{_text(shape)}, the model has {shown}",
+                f"the range of input {x.name!r} does not fit",
+                where=f"--{option} {x.name}:{_text(shape)}, the model has {shown}",
                 help="sizes that the model fixes must be given as they are",
             )
 
@@ -134,11 +170,11 @@ def add_profiles(network: Network, config: Any, profiles: Sequence[Profile]) -> 
     Raises:
         UsageError: TensorRT does not take one.
     """
-    inputs = {t.name: t for t in network.inputs}
+    inputs = network_inputs(network)
     for profile in profiles:
         made = network.builder.create_optimization_profile()
         for name, r in profile.items():
-            if inputs[name].is_shape_tensor:
+            if inputs[name].values:
                 made.set_shape_input(name, r.min, r.opt, r.max)
             else:
                 made.set_shape(name, r.min, r.opt, r.max)

@@ -21,8 +21,8 @@ REASONS = (
     Reason(
         "CT502",
         "TensorRT refuses output_shape on one axis",
-        "Its parser lifts the node to two axes first and then reads beyond the attribute. The crop "
-        "is written as pads.",
+        "Its parser lifts the node to two axes first and then reads beyond the attribute, so that "
+        "the added axis gets its value; 2 gives a wrong result. The crop is written as pads.",
     ),
     Reason(
         "CT503",
