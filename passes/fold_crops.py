@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convt_onnx.forms.native import expressible
 from convt_onnx.graph.bounds_sizes import Sizes
-from convt_onnx.graph.bounds_vectors import Vectors
+from convt_onnx.graph.bounds_vectors import Vectors, trace_pads
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.emitter import NamePool
 from convt_onnx.graph.node import ConvTransposeNode, find_nodes, read_node
@@ -68,6 +68,7 @@ class FoldCrops(Pass):
             if not isinstance(read, ConvTransposeNode) or not self._has_pads(read):
                 continue
             sizes = tracers.setdefault(found.in_function, Sizes(model.ir_version, shapes))
+            trace_pads(model.ir_version, sizes)
             chain = Chain(read, sizes, Vectors(model.ir_version, sizes), found.opset)
             for refusal in chain.misses:
                 self.miss(read.path, refusal.id, refusal.detail)

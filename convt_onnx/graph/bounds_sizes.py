@@ -44,7 +44,7 @@ class Sizes:
 
     A named size is at least 1, others at least 0, except for what `assume` was told. Sizes are
     kept, so a graph is traced once; `forget` is for values whose sizes a rewrite has changed.
-    `elements` reads the pads that a graph computes; whoever can do so puts it there.
+    `elements` reads the pads that a graph computes; `trace_pads` puts it there.
     """
 
     def __init__(self, ir_version: int, shapes: Shapes) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from convt_onnx.graph.bounds import Affine, larger, product, quotient, remainder, smaller
+from convt_onnx.graph.bounds import Affine, Least, larger, product, quotient, remainder, smaller
 from convt_onnx.graph.bounds_sizes import Sizes
-from convt_onnx.graph.bounds_symbols import Item, ints, is_standard, numbers
+from convt_onnx.graph.bounds_symbols import Item, ints, is_standard, least, numbers
 from convt_onnx.graph.operands import constant
 
 Items = npt.NDArray[Any]
@@ -43,16 +43,15 @@ class Vectors:
     """Evaluates what exporters compute crop bounds with; anything else is None.
 
     What is cast to 64-bit integers and not known, such as a size that was rounded as a float, is
-    a symbol of its own: sums with the same number can still be told apart. `sizes` reads the pads
-    that the graph computes with this from here on.
+    a symbol of its own: sums with the same number can still be told apart. `least` gives lower
+    bounds of symbols, by default with what `sizes` was told to assume.
     """
 
-    def __init__(self, ir_version: int, sizes: Sizes) -> None:
+    def __init__(self, ir_version: int, sizes: Sizes, least: Least | None = None) -> None:
         self._ir_version = ir_version
         self._sizes = sizes
         self._known: dict[ir.Value, Tensor | None] = {}
-        sizes.elements = self.vector
-        least = sizes.least
+        least = least or sizes.least
         self._binary: dict[str, Binary] = {
             "Add": Affine.plus,
             "Sub": Affine.minus,
@@ -132,6 +131,11 @@ class Vectors:
         start, end = ints(node, "start"), ints(node, "end")
         axes = range(rank)[None if start is None else start[0] : None if end is None else end[0]]
         return Tensor(_array([self._sizes.size(x, a, depth) for a in axes], (len(axes),)))
+
+
+def trace_pads(ir_version: int, sizes: Sizes) -> None:
+    """Let sizes follow pads that the graph computes; sizes are kept, so nothing is assumed."""
+    sizes.elements = Vectors(ir_version, sizes, least).vector
 
 
 def _named(tensor: Tensor, value: ir.Value) -> Tensor:

@@ -16,7 +16,7 @@ from convt_onnx.graph.bounds import (
     smaller,
 )
 from convt_onnx.graph.bounds_sizes import Sizes
-from convt_onnx.graph.bounds_vectors import Vectors
+from convt_onnx.graph.bounds_vectors import Vectors, trace_pads
 from convt_onnx.graph.node import read_node
 
 from .building import array, ints, model
@@ -112,6 +112,7 @@ def read(nodes, inputs="float[N,3,H,W] x", name="z", shapes=None, opset=17, **ar
     text = f"g ({inputs}) => (int64[] {name}) {{ {nodes} }}"
     graph = ir.from_proto(model(text, opset=opset, **arrays)).graph
     known = Sizes(8, {"x": ("N", 3, "H", "W")} if shapes is None else shapes)
+    trace_pads(8, known)
     found = Vectors(8, known).vector(graph.outputs[0])
     return None if found is None else [None if a is None else str(a) for a in found]
 
@@ -289,3 +290,18 @@ def test_a_value_that_was_rewritten_has_another_symbol():
     assert known.size(x, 2) == before
     known.forget([x], read_node(node, "", 8, {}))
     assert known.size(x, 2) != before
+
+
+def test_sizes_that_are_kept_rest_on_no_assumption():
+    """Where another node needs two rows, no less are padded; elsewhere one may be."""
+    nodes = """s = Shape <start=2> (x) m = Sub (s, two) p = Max (m, zero)
+    o = Concat <axis=0> (zero, p) y = Pad (x, o, , a) z = Shape <start=2> (y)"""
+    arrays = {"two": ints(2), "zero": ints(0), "a": ints(2)}
+    proto = model(f"g (float[N,3,L] x) => (int64[] z) {{ {nodes} }}", **arrays)
+    graph = ir.from_proto(proto).graph
+    y = next(n.outputs[0] for n in graph if n.op_type == "Pad")
+    known = Sizes(8, {"x": ("N", 3, "L")})
+    trace_pads(8, known)
+    known.assume([Affine.symbol("L")], [2])
+    assert Vectors(8, known).vector(graph[2].outputs[0]) == [Affine.symbol("L").plus(-2)]
+    assert str(known.size(y, 2)) == "size(y, 2)"
