@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import prod
 
+from convt_onnx.collector import collect_after
 from convt_onnx.costs import cost_sizes
 from convt_onnx.decision import Decision
 from convt_onnx.forms import Setting
@@ -75,6 +77,7 @@ class Predictor:
         if key not in self._known:
             pairs = self._predicted(list(works), node, setting, x_shape)
             self._known[key] = dict(pairs)
+            collect_after(4 * prod(node.spec.weight_shape) * len(works))
         return self._known[key]
 
     def _predicted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from math import prod
 from typing import Any
 
 import onnx_ir as ir
@@ -45,6 +46,12 @@ class Job:
     work: int
     key: dict[str, Any]
     paths: list[str] = field(default_factory=list)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of the node's own weight; forms pack it into as much or a few times more."""
+        item = 4 if self.node.dtype is None else self.node.dtype.itemsize
+        return int(prod(self.node.spec.weight_shape) * item)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from time import perf_counter
 
 import onnx_ir as ir
 
+from convt_onnx.collector import collect_after
 from convt_onnx.decision import Decision
 from convt_onnx.errors import ConvtError
 from convt_onnx.graph.node import ConvTransposeNode
@@ -31,6 +32,8 @@ from convt_onnx.verify.session import RunError, Source
 
 # Of the whole time, for single nodes; the rest is for the whole model.
 NODE_SHARE = 0.6
+# Of weights, for forms that are loaded at once; above it each is timed with the first alone.
+MOST_BYTES = 256 << 20
 # Decisions that a measurement may overrule.
 OPEN_REASONS = frozenset({"CT103", "CT104", "CT201", "CT202", "CT203", "CT204"})
 
@@ -163,14 +166,26 @@ class NodeTuner:
         return Outcome(heats)
 
     def _heat(self, job: Job, shape: Shape, seconds: float) -> dict[str, Measured]:
+        """Times of all forms at one size, each against the first."""
+        first, rest = job.forms[0], job.forms[1:]
+        groups = [rest] if job.weight_bytes * len(rest) <= MOST_BYTES else [(f,) for f in rest]
+        heat: dict[str, Measured] = {}
+        for rivals in groups:
+            heat |= self._race(job, (first, *rivals), shape, seconds / len(groups))
+            collect_after(job.weight_bytes * len(rivals))
+        return {form: heat[form] for form in job.forms}
+
+    def _race(
+        self, job: Job, forms: Sequence[str], shape: Shape, seconds: float
+    ) -> dict[str, Measured]:
         start = self.clock()
         failed: dict[str, Measured] = {}
         entries: dict[str, Timed] = {}
-        for form in job.forms:
+        for form in forms:
             try:
-                entries[form] = self._load(job, form, shape)
+                entries[form] = self.load(job, form, shape)
             except RunError as error:
-                if form == job.forms[0]:
+                if form == forms[0]:
                     raise
                 failed[form] = Measured(None, None, f"{error.what}: {error.where}")
         left = max(0.0, seconds - (self.clock() - start))
@@ -178,7 +193,12 @@ class NodeTuner:
         race.run()
         return measured(race) | failed
 
-    def _load(self, job: Job, form: str, shape: Shape) -> Timed:
+    def load(self, job: Job, form: str, shape: Shape) -> Timed:
+        """A job's node in a form, ready to run.
+
+        Raises:
+            RunError: The runtime does not load or run it.
+        """
         made = node_model(job.node, form, job.setting, self.target, shape, job.activation)
         return self.runtime.load(Source(made.proto, self.folder), made.feeds)
 

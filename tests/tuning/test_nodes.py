@@ -215,3 +215,14 @@ def test_the_worst_or_the_weighted_size_decides(tuned, weights, form):
     assert forms(result) == {"up": form}
     if form:
         assert result.tuning.rule == "weighted"
+
+
+def test_large_weights_are_not_loaded_all_at_once(tuned, monkeypatch):
+    monkeypatch.setattr("convt_onnx.tuning.nodes.MOST_BYTES", 0)
+    result = tuned(model(ONE, w=W), by_form(FASTER))
+    loaded = [form_of(p) for p in of_one_node(tuned.loaded)]
+    assert loaded[::2] == ["keep"] * (len(loaded) // 2)
+    assert "keep" not in loaded[1::2]
+    (node,) = result.tuning.nodes
+    assert (node.chosen, node.forms[0].form) == ("phases", "keep")
+    assert len(node.forms) == len(loaded) // 2 + 1
