@@ -258,10 +258,10 @@ def main(
         for x in lines_of(library, name, wanted):
             lines.append(x)
             click.echo(text(x))
+        if json_path is not None:  # a whole run takes an hour
+            json_path.write_text(json.dumps([asdict(x) for x in lines], indent=2))
     for total in totals(lines):
         click.echo(total)
-    if json_path is not None:
-        json_path.write_text(json.dumps([asdict(x) for x in lines], indent=2))
     if any(x.outcome.startswith(("exit", "not verified")) for x in lines):
         raise SystemExit(1)
 
