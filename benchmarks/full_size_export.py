@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -122,6 +124,11 @@ def _quiet() -> Iterator[None]:
     """Keeps remarks and graphs of torch and the libraries off the terminal; errors still raise."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
+    sys.stdout.flush()
+    terminal = os.dup(1)  # torch writes graphs that it cannot export past sys.stdout
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
     try:
         with (
             warnings.catch_warnings(),
@@ -131,6 +138,8 @@ def _quiet() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
+        os.dup2(terminal, 1)
+        os.close(terminal)
         logging.disable(before)
 
 

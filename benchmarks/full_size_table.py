@@ -15,7 +15,7 @@ import click
 from full_size import EXPORTERS, Case, Line, totals
 
 WITHOUT = "torch does not export it"
-MAX_REASON = 60
+MAX_REASON = 100
 
 
 def read(paths: Sequence[Path]) -> list[Line]:
