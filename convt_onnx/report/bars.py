@@ -13,6 +13,8 @@ from convt_onnx.report.units import count_text, time_text
 
 # What is left of the width for the longest bar; its value is written behind it.
 BAR_WIDTH = 74.0
+# Times the longest bar; a quartile beyond is cut there.
+MAX_WHISKER = 1.4
 LABEL_HEIGHT, BAR_HEIGHT, BAR_GAP, GROUP_GAP = 20, 14, 3, 14
 
 Document = dict[str, Any]
@@ -80,10 +82,11 @@ def work_bars(document: Document, limit: int) -> BarChart | None:
     groups = []
     for node in document["nodes"]:
         work = {c["form"]: c["macs"] for c in node["candidates"] if c["macs"] is not None}
-        if "keep" in work and node["form"] in work:
+        form = node["form"] or "keep"
+        if node["costs"] and form in work:
             values: list[Value] = [
-                ("before", 2 * work["keep"], None, None),
-                ("after", 2 * work[node["form"]], None, None),
+                ("before", node["costs"]["flops_native"], None, None),
+                ("after", 2 * work[form], None, None),
             ]
             groups.append((_node_label(node), values))
     groups.sort(key=lambda g: -g[1][0][1])
@@ -143,16 +146,19 @@ def _bars(
 ) -> BarChart | None:
     if not groups:
         return None
-    longest = max(max(v, high or 0) for _, values in groups for _, v, _, high in values)
-    scale = BAR_WIDTH / longest if longest > 0 else 0.0
+    every = [value for _, values in groups for value in values]
+    longest = max(value for _, value, _, _ in every)
+    # A single slow quartile must not make all bars short.
+    end = max(min(high or 0, MAX_WHISKER * longest) for _, _, _, high in every)
+    scale = BAR_WIDTH / max(longest, end) if longest > 0 else 0.0
     y, drawn = 0, []
     for label, values in groups:
         bars = []
         start, y = y, y + LABEL_HEIGHT
         for series, value, low, high in values:
             text = time_text(value) if unit == "µs" else f"{count_text(value)}{unit}"
-            ends = (None if low is None else scale * low, None if high is None else scale * high)
-            bars.append(Bar(series, value, text, y, scale * value, *ends))
+            ends = tuple(None if v is None else min(scale * v, BAR_WIDTH) for v in (low, high))
+            bars.append(Bar(series, value, text, y, scale * value, ends[0], ends[1]))
             y += BAR_HEIGHT + BAR_GAP
         drawn.append(Group(label, start, tuple(bars)))
         y += GROUP_GAP

@@ -21,6 +21,7 @@ def bench_report_of(result: BenchResult, command: Sequence[str] | None = None) -
     return Report(
         run="bench",
         title=_title(result.entries),
+        modified=False,
         command=None if command is None else tuple(command),
         created=now(),
         environment=environment(),

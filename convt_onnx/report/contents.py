@@ -154,6 +154,7 @@ class Report:
     Attributes:
         run: "optimize" or "bench".
         title: What the report is about.
+        modified: Whether a rewritten model was written, not a copy of the original.
         command: The command line; None where Python called.
         created: Time of writing, UTC, ISO 8601.
         environment: Software and hardware.
@@ -171,6 +172,7 @@ class Report:
 
     run: str
     title: str
+    modified: bool
     command: tuple[str, ...] | None
     created: str
     environment: tuple[Fact, ...]

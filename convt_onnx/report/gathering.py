@@ -49,6 +49,7 @@ def report_of(
     return Report(
         run="optimize",
         title=result.source.name,
+        modified=result.modified,
         command=None if command is None else tuple(command),
         created=now(),
         environment=environment(),
@@ -104,8 +105,8 @@ def tried(result: OptimizeResult) -> list[str]:
     """What was timed and not taken: times of a rewrite are none of the copy that was written."""
     models = () if result.tuning is None or result.modified else result.tuning.models
     return [
-        f"a rewrite ran {ratio_text(m.ratio)} as fast as the original on {m.inputs}, "
-        "so the original was kept"
+        f"with other forms the whole model ran at {ratio_text(m.ratio)} its speed on {m.inputs}: "
+        "not faster beyond doubt, so the original was kept"
         for m in models
     ]
 

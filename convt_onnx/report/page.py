@@ -67,6 +67,7 @@ def _variables(full: Document, cut: Document, limit: int) -> Document:
         "d": cut,
         "full": full,
         "limit": limit,
+        "timed": any(n["before"] or n["after"] for n in full["nodes"]),
         "verdict": verdict(full),
         "facts": facts(full),
         "model_chart": model_bars(cut),

@@ -6,7 +6,7 @@ Everything is computed from the report's JSON document, so that both show the sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from convt_onnx.report.axes import LogAxis, Tick
@@ -169,20 +169,20 @@ def _y(percent: float) -> float:
 
 
 def _labelled(marks: Sequence[Mark]) -> tuple[Mark, ...]:
-    """Marks that lie on top of each other get one label between them."""
-    places: list[tuple[int, list[str]]] = []
+    """Marks that lie on top of each other get one label between them, over the highest."""
+    places: list[list[int]] = []
     for i, mark in enumerate(marks):
-        if not mark.label:
-            continue
-        near = next((labels for j, labels in places if _near(marks[j], mark)), None)
-        if near is None:
-            places.append((i, [mark.label]))
-        else:
-            near.append(mark.label)
-    texts = {i: _joined(labels) for i, labels in places}
-    return tuple(
-        Mark(m.series, m.x, m.y, m.title, texts.get(i, ""), m.tail) for i, m in enumerate(marks)
-    )
+        if mark.label:
+            near = next((p for p in places if _near(marks[p[0]], mark)), None)
+            if near is None:
+                places.append([i])
+            else:
+                near.append(i)
+    texts = {
+        min(place, key=lambda i: marks[i].y): _joined([marks[i].label for i in place])
+        for place in places
+    }
+    return tuple(replace(mark, label=texts.get(i, "")) for i, mark in enumerate(marks))
 
 
 def _near(a: Mark, b: Mark) -> bool:

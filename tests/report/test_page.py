@@ -70,8 +70,10 @@ def test_without_times_the_page_says_so_and_shows_work(tmp_path):
     assert not tree.all("svg", id="time-per-node")
     found = bars(tree.one("svg", id="work-per-node"))
     work = {n["path"]: {c["form"]: c["macs"] for c in n["candidates"]} for n in document["nodes"]}
-    values = {2 * work["up"]["keep"], 2 * work["up"]["phases"], 2 * work["down"]["keep"]}
-    assert values <= {value for _, value, _ in found}
+    before = {n["path"]: n["costs"]["flops_native"] for n in document["nodes"]}
+    assert before["up"] == 2 * work["up"]["keep"]
+    assert {before["up"], before["down"]} == {v for s, v, _ in found if s == "before"}
+    assert 2 * work["up"]["phases"] in {v for s, v, _ in found if s == "after"}
     # Each node at the roof: the most that the machine allows.
     assert len(tree.one("svg", id="roofline").all("g", class_="point")) == 2
     assert "not timed" in tree.text
@@ -100,6 +102,30 @@ def test_points_of_the_error_plot_lie_below_the_diagonal(result):
         across = float(point.attributes["x"].rstrip("%")) / 100
         up = 1 - float(point.attributes["y"]) / float(plot.attributes["height"])
         assert up < across
+
+
+def test_a_slow_quartile_does_not_make_bars_short(result):
+    node = result.tuning.nodes[0]
+    slow = replace(node.forms[0], time=replace(node.forms[0].time, high_us=1e6))
+    nodes = (replace(node, forms=(slow, *node.forms[1:])), *result.tuning.nodes[1:])
+    tuning = replace(result.tuning, nodes=nodes)
+    _, tree = shown(replace(result, tuning=tuning))
+    chart = tree.one("svg", id="time-per-node")
+    assert max(width for *_, width in bars(chart)) > 40
+    ends = [float(line.attributes["x2"].rstrip("%")) for line in chart.all("line")]
+    assert max(ends) <= 75
+
+
+def test_a_target_without_the_operator_has_bars_of_work_too(tmp_path):
+    _, tree = shown(untimed(tmp_path, target="portable"))
+    assert len(bars(tree.one("svg", id="work-per-node"))) == 4
+    assert not [th for th in tree.all("th") if th.text == "speed"]
+
+
+def test_the_original_that_was_kept_is_told(result):
+    _, tree = shown(replace(result, modified=False))
+    assert "the original was kept, byte for byte" in tree.one("header").text
+    assert [s for s, _, _ in bars(tree.one("svg", id="time-per-model"))] == ["before", "before"]
 
 
 def test_without_peaks_there_is_no_roof(result, tmp_path):
