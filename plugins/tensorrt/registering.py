@@ -5,17 +5,14 @@ Each returns a Registration, which must live until the engine is built or its la
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import onnx
-
 from convt_onnx.errors import ConvtError
-from convt_onnx.plugin_node import DOMAIN, FIXED_NAME
+from convt_onnx.plugin_node import FIXED_NAME
 from convt_onnx.plugins.tensorrt.creators import STANDARD_NAME, register
 from convt_onnx.plugins.tensorrt.layer import VERSION
+from convt_onnx.plugins.tensorrt.nodes import Model, operator_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +36,7 @@ class Registration:
                 registry.deregister_creator(found)
 
 
-def register_nodes(
-    trt: Any, model: str | Path | onnx.ModelProto, *, tf32: bool = False
-) -> Registration:
+def register_nodes(trt: Any, model: Model, *, tf32: bool = False) -> Registration:
     """Creators for the plugin nodes of a model, and what `register_runtime` registers.
 
     Args:
@@ -53,8 +48,7 @@ def register_nodes(
     Raises:
         UsageError: TensorRT does not take a creator.
     """
-    proto = model if isinstance(model, onnx.ModelProto) else _without_data(Path(model))
-    names = sorted({n.op_type for n in _nodes(proto) if n.domain == DOMAIN} | {FIXED_NAME})
+    names = sorted(operator_types(model) | {FIXED_NAME})
     return Registration(trt, tuple(register(trt, name, tf32=tf32) for name in names))
 
 
@@ -78,17 +72,3 @@ def register_override(trt: Any, *, tf32: bool = False) -> Registration:
     """
     creators = register(trt, STANDARD_NAME, "", tf32=tf32), register(trt, FIXED_NAME)
     return Registration(trt, creators)
-
-
-def _without_data(path: Path) -> onnx.ModelProto:
-    return onnx.load(str(path), load_external_data=False)
-
-
-def _nodes(proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
-    pending: list[onnx.GraphProto | onnx.FunctionProto] = [proto.graph, *proto.functions]
-    while pending:
-        for node in pending.pop().node:
-            yield node
-            for attribute in node.attribute:
-                pending += [attribute.g] if attribute.HasField("g") else []
-                pending += attribute.graphs
