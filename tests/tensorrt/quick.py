@@ -1,13 +1,14 @@
 """Drives NVIDIA's `tensorrt.plugin` of one binding wheel, without TensorRT's libraries.
 
-What is real: the wheel's Python code (register, autotune, aot_impl, their validation, the creator and
+What is real: the wheel's Python code (register, autotune, aot_impl, their validation, creator and
 the plugin template with its shapes, format combinations, launch parameters and kernels), its
 enumerations and descriptors. What is modelled here: the C++ objects behind it. The registry
 keeps creators in a list, expressions are trees, dims a list, and nothing is built, timed or run. So
 this says that our functions fit NVIDIA's layer of that version and what they hand over, and
 nothing of what TensorRT does with it.
 
-Run as `python quick.py WHEEL_FOLDER STUBS_FOLDER MODEL` in a process of its own; prints JSON.
+Run as `python quick.py WHEEL_FOLDER STUBS_FOLDER MODEL [x's shape]` in a process of its own; prints
+JSON.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-SIZES = ((2, 7, 9), (1, 16, 5), (3, 8, 8))
+SIZES = tuple({"n": n, "d": 5, "h": h, "w": w} for n, h, w in ((2, 7, 9), (1, 16, 5), (3, 8, 8)))
 OPERATIONS = {
     "SUM": lambda a, b: a + b,
     "SUB": lambda a, b: a - b,
@@ -117,89 +118,117 @@ def described(trt, shape, dtype, tensor_format, low, high):
     return desc
 
 
-def drive(trt, name, record, static):
-    """Everything that a build asks of one plugin, at every format combination and tactic."""
+@dataclass(frozen=True)
+class Built:
+    """What one build hands over for one format combination and tactic."""
+
+    formats: tuple
+    tactic: int
+    kernel: str
+    ptx: bytes
+    launch: SimpleNamespace
+    symbols: Symbols
+    output: Dims
+
+    def numbers(self, sizes):
+        return [s.expr.value(sizes) for s in self.symbols]
+
+    def grid(self, sizes):
+        return self.launch.grid_x.expr.value(sizes)
+
+    @property
+    def block(self):
+        return self.launch.block_x.expr.value({})
+
+    @property
+    def shared(self):
+        return self.launch.shared_mem.expr.value({})
+
+
+def size_names(record):
+    """Names of the sizes of x, None for its channels."""
+    return ["n", None, *"dhw"[-record.spec.ndim :]]
+
+
+def drive(trt, name, record, x=None):
+    """Everything that a build asks of one plugin, at every format combination and tactic.
+
+    `x` is a static shape; without it batch and sizes are open.
+    """
     creator = REGISTRY.get_creator(name, "1", "convt_onnx")
-    request = trt.QuickPluginCreationRequest
-    plugin = creator.create_plugin(name, "convt_onnx", [], trt.TensorRTPhase.BUILD, request.STRICT_AOT)
+    request = trt.QuickPluginCreationRequest.STRICT_AOT
+    plugin = creator.create_plugin(name, "convt_onnx", [], trt.TensorRTPhase.BUILD, request)
     dtype = {"float32": trt.float32, "float16": trt.float16, "bfloat16": trt.bfloat16}[record.dtype]
-    spec, count = record.spec, len(record.inputs)
-    first = SIZES[0]
-    x = [first[0], spec.in_channels, *first[1 : 1 + spec.ndim]] if static else None
-    names = ["n", None, *"hw"[-spec.ndim :]]
-    dims = [
-        Expression(left=spec.in_channels if n is None else (x[i] if static else n))
-        for i, n in enumerate(names)
-    ]
-    shapes = [dims] + [[Expression(left=1)] for _ in range(count - 1)]
+    count, names = len(record.inputs), size_names(record)
+    known = [record.spec.in_channels if n is None else n for n in names] if x is None else x
+    shapes = [[Expression(left=n) for n in known]]
+    shapes += [[Expression(left=1)] for _ in range(count - 1)]
     builder = Builder()
     (kind,) = plugin.get_output_data_types([dtype] * count, [len(s) for s in shapes])
     assert kind == dtype
     (out,) = plugin.get_output_shapes(shapes, [], builder)
-    open_x = [-1 if n is not None else spec.in_channels for n in names]
-    low = [1, spec.in_channels, *[4] * spec.ndim]
-    high = [8, spec.in_channels, *[64] * spec.ndim]
-    tensor_x = (x or open_x, low if not static else x, high if not static else x)
-
-    def descs(formats):
-        rest = [([1], [1], [1])] * (count - 1)
-        y = [-1 if n is not None else spec.out_channels for n in names]
-        y_low = [1, spec.out_channels, *[4] * spec.ndim]
-        shaped = [tensor_x, *rest, (y, y_low, y_low)]
-        return [
-            described(trt, s, dtype, f, lo, hi)
-            for (s, lo, hi), f in zip(shaped, formats, strict=True)
-        ]
-
     linear = [trt.TensorFormat.LINEAR] * (count + 1)
-    flat = plugin.get_supported_format_combinations(descs(linear), count)
-    combinations = [flat[i : i + count + 1] for i in range(0, len(flat), count + 1)]
-    builds = []
-    for combination in combinations:
-        assert {d.type for d in combination} == {dtype}
-        current = descs([d.format for d in combination])
+    flat = plugin.get_supported_format_combinations(descs(trt, record, dtype, linear, x), count)
+    for i in range(0, len(flat), count + 1):
+        formats = [d.format for d in flat[i : i + count + 1]]
+        assert {d.type for d in flat[i : i + count + 1]} == {dtype}
+        current = descs(trt, record, dtype, formats, x)
         plugin.configure_plugin(current[:count], current[count:])
         for tactic in plugin.get_valid_tactics():
             plugin.set_tactic(tactic)
             launch, symbols = SimpleNamespace(), Symbols()
-            plugin.get_launch_params([*shapes], current, count, launch, symbols, builder)
+            plugin.get_launch_params(shapes, current, count, launch, symbols, builder)
             plain = [d.desc for d in current]
             kernel, ptx = plugin.get_kernel(plain[:count], plain[count:])
-            builds.append(reported(launch, symbols, out, kernel, ptx, combination, tactic, static))
-    return builds
+            assert symbols.nbSymExprs == len(symbols)
+            yield Built(tuple(formats), tactic, kernel, ptx, launch, symbols, out)
 
 
-def reported(launch, symbols, out, kernel, ptx, combination, tactic, static):
-    assert symbols.nbSymExprs == len(symbols)
-    at = [dict(zip("nhw", size, strict=True)) for size in (SIZES[:1] if static else SIZES)]
-    entry = ptx.decode().split(".entry", 1)[1].split(")", 1)[0]
+def descs(trt, record, dtype, formats, x):
+    """Descriptions of inputs and output: x from 4 to 64 rows an axis, or of one shape."""
+    spec, n = record.spec, record.spec.ndim
+    low, high = (x, x) if x else ([1, spec.in_channels, *[4] * n], [8, spec.in_channels, *[64] * n])
+    shapes = [(x or [-1, spec.in_channels, *[-1] * n], low, high)]
+    shapes += [([1], [1], [1])] * (len(formats) - 2)
+    y_low = [1, spec.out_channels, *[4] * n]
+    shapes.append(([-1, spec.out_channels, *[-1] * n], y_low, y_low))
+    return [
+        described(trt, s, dtype, f, lo, hi) for (s, lo, hi), f in zip(shapes, formats, strict=True)
+    ]
+
+
+def reported(built, sizes):
+    entry = built.ptx.decode().split(".entry", 1)[1].split(")", 1)[0]
     return {
-        "formats": [d.format.name for d in combination],
-        "tactic": tactic,
-        "kernel": kernel,
+        "formats": [f.name for f in built.formats],
+        "tactic": built.tactic,
+        "kernel": built.kernel,
         "parameters": entry.count(".param"),
         "pointers": entry.count(".u64"),
-        "version": ptx.decode().split(".version", 1)[1].split()[0],
-        "types": sorted({s.dtype.name for s in symbols}),
-        "shared": launch.shared_mem.expr.value({}),
-        "block": launch.block_x.expr.value({}),
-        "grid": [launch.grid_x.expr.value(sizes) for sizes in at],
-        "numbers": [[s.expr.value(sizes) for s in symbols] for sizes in at],
-        "output": [[d.value(sizes) for d in out] for sizes in at],
+        "ptx": built.ptx.decode().split(".version", 1)[1].split()[0],
+        "types": sorted({s.dtype.name for s in built.symbols}),
+        "shared": built.shared,
+        "block": built.block,
+        "grid": [built.grid(at) for at in sizes],
+        "numbers": [built.numbers(at) for at in sizes],
+        "output": [[d.value(at) for d in built.output] for at in sizes],
     }
 
 
-def main(wheel, stubs, model, static):
+def main(wheel, stubs, model, *shape):
     trt = load(wheel, stubs)
     from convt_onnx.plugins.tensorrt.aot import register_aot
     from convt_onnx.plugins.tensorrt.nodes import records_of
 
     names = register_aot(trt, model, capability=80)
     assert register_aot(trt, model, capability=80) == names
-    records = records_of(model)
-    builds = {name: drive(trt, name, records[name], static) for name in names}
-    print(json.dumps({"version": trt.__version__, "builds": builds}))
+    x = [int(n) for n in shape] or None
+    report = {
+        name: [reported(b, [{}] if x else SIZES) for b in drive(trt, name, record, x)]
+        for name, record in records_of(model).items()
+    }
+    print(json.dumps({"version": trt.__version__, "builds": report}))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], static=len(sys.argv) > 4)
+    main(*sys.argv[1:])
