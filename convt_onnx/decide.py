@@ -110,7 +110,7 @@ def setting_for(
         target.shape_ops,
         plugin,
         ir_version,
-        target.one_axis_moves,
+        target.mlas,
     )
 
 

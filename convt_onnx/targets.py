@@ -39,7 +39,7 @@ class Target:
         float_weights: Whether quantised weights and biases are best folded into float ones.
         plugin: How nodes of the plugin are named there (see `plugin_node.record`); empty where it
             cannot be loaded.
-        one_axis_moves: Whether Transpose is fast only where a single axis moves.
+        mlas: Whether ONNX Runtime's CPU kernels run it, which some forms are made for.
         provider: The ONNX Runtime execution provider that it is, for timing; empty for none.
         strided_dilated: Whether ConvTranspose takes a stride and a dilation above 1 together.
         grouped_3d: Whether ConvTranspose takes groups on three axes.
@@ -72,7 +72,7 @@ class Target:
     device: str = ""
     same_auto_pad: bool = True
     float_weights: bool = False
-    one_axis_moves: bool = False
+    mlas: bool = False
     provider: str = ""
     strided_dilated: bool = True
     grouped_3d: bool = True
@@ -145,7 +145,7 @@ TARGETS: dict[str, Target] = {
             shape_ops=True,
             cast_island=frozenset({ir.DataType.BFLOAT16}),
             asymmetric_pads=True,
-            one_axis_moves=True,
+            mlas=True,
             provider="CPUExecutionProvider",
         ),
         Target(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from convt_onnx.forms.base import Form, Setting, Work
+from convt_onnx.forms.blocked import PHASES_BLOCKED
 from convt_onnx.forms.fused import CONV, GEMM, PHASES, PHASES_WINDOW
 from convt_onnx.forms.native import KEEP, UNDILATE
 from convt_onnx.forms.overlap_add import OVERLAP_ADD
 from convt_onnx.forms.plugin import PLUGIN
 from convt_onnx.forms.split import PHASES_SPLIT
+from convt_onnx.forms.unfold import UNFOLD
 from convt_onnx.forms.zero_insertion import ZERO_INSERTION
 
 FORMS: dict[str, Form] = {
@@ -20,6 +22,8 @@ FORMS: dict[str, Form] = {
         PHASES,
         PHASES_WINDOW,
         PHASES_SPLIT,
+        PHASES_BLOCKED,
+        UNFOLD,
         OVERLAP_ADD,
         ZERO_INSERTION,
         PLUGIN,

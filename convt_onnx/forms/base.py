@@ -24,7 +24,7 @@ class Setting:
 
     `plugin` is how nodes of the plugin are named there (`plugin_node.HASHED`, `OVERLOAD`); empty
     where it is not to be used. `ir_version` is the file's.
-    `one_axis_moves` says that the target's Transpose is fast only where a single axis moves.
+    `mlas` says that ONNX Runtime's CPU kernels run it, which some forms are made for.
     """
 
     opset: int
@@ -32,7 +32,7 @@ class Setting:
     shape_ops: bool = True
     plugin: str = ""
     ir_version: int = FUNCTION_IR_VERSION
-    one_axis_moves: bool = False
+    mlas: bool = False
 
     @property
     def can_compute_shapes(self) -> bool:

@@ -114,7 +114,8 @@ def crop_elements(spec: ConvTransposeSpec, axes: Sequence[PhaseAxis], sizes: Seq
     return 2 * spec.out_channels * prod(spec.output_sizes(sizes))
 
 
-def _work(plan: Plan, spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
+def work_of(plan: Plan, spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
+    """What the convolution of a plan, its interleave and its crop cost."""
     axes = [plan(a) for a in spec.axes()]
     fused = [a.fused() for a in axes]
     rows = [n + a.rows for n, a in zip(sizes, axes, strict=True)]
@@ -163,7 +164,7 @@ def _form(
         summary,
         check,
         lambda em, node, setting: _emit(plan, em, node, setting),
-        lambda spec, batch, sizes: _work(plan, spec, batch, sizes),
+        lambda spec, batch, sizes: work_of(plan, spec, batch, sizes),
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Setting
@@ -93,7 +94,7 @@ def _with_constant_shapes(em: Emitter, y: ir.Value, plan: Interleave) -> ir.Valu
 def _with_computed_shapes(em: Emitter, y: ir.Value, plan: Interleave) -> ir.Value:
     n = len(plan.strides)
     shape = em.op("Shape", [y])
-    spatial = em.slice(shape, [0], [2], [2 + n])
+    spatial = em.slice(shape, [0], [-n], [np.iinfo(np.int32).max])
     wide = em.op("Mul", [spatial, em.ints(plan.strides, "strides")])
     split = em.op("Concat", [em.ints([0, *plan.split], "split"), spatial], axis=0)
     merged = em.op("Concat", [em.ints([0, plan.channels], "merged"), wide], axis=0)

@@ -2,9 +2,10 @@
 
 A weight [C_in, M, *K] becomes the weight of a stride-1 convolution by picking taps from a table
 [phases, positions] (-1 is a zero) and regrouping: [g, C_in/g, M, P, T] is then laid out as
-[g, M, P, C_in/g, *T] (channel first), as [g, P, M, C_in/g, *T] (phase first within each group), or
-left as [C_in, M, *T] (native, one phase). Constants and quantised constants are repacked here,
-run-time weights by ONNX nodes that do the same.
+[g, M, P, C_in/g, *T] (channel first) or as [g, P, M, C_in/g, *T] (phase first within each group).
+Left as [C_in, M, *T] (native) or with the phases as the kernel, [g*T*C_in/g, M, *strides]
+(unfolded), it is that of a transposed convolution. Constants and quantised constants are repacked
+here, run-time weights by ONNX nodes that do the same.
 
 Quantised weights stay integers with the scales that they had. One scale a tensor and one an output
 channel give one scale an output channel of the convolution. One scale an input channel (axis 0,
@@ -33,11 +34,12 @@ from convt_onnx.spec import ConvTransposeSpec
 
 Table = npt.NDArray[np.int64]
 Channels = npt.NDArray[np.int64]
-Layout = Literal["channel", "phase", "native"]
+Layout = Literal["channel", "phase", "native", "unfolded"]
 _PERMS: dict[Layout, tuple[int, ...]] = {
     "channel": (0, 2, 3, 1, 4),
     "phase": (0, 3, 2, 1, 4),
     "native": (3, 0, 1, 2, 4),
+    "unfolded": (0, 4, 1, 2, 3),
 }
 _BY_INPUT: dict[Layout, tuple[int, ...]] = {
     "channel": (0, 1, 2, 3, 4),
@@ -61,9 +63,13 @@ class Packing:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """[P * C_out, C_in/g, *taps]; native: [C_in, M, *taps]."""
+        """[P*C_out, C_in/g, *taps]; native: [C_in, M, *taps]; unfolded: [T*C_in, M, *strides]."""
         if self.layout == "native":
             return (self.spec.in_channels, self.spec.out_per_group, *self.taps)
+        if self.layout == "unfolded":
+            positions = prod(self.taps)
+            channels = self.spec.in_channels * positions
+            return (channels, self.spec.out_per_group, *self.spec.strides)
         return (self.phases * self.spec.out_channels, self.spec.in_per_group, *self.taps)
 
     @property
@@ -102,10 +108,15 @@ def pack_weight(em: Emitter, weight: Operand, packing: Packing) -> ir.Value:
     """The weight of the convolution, [P * C_out, C_in/g, *taps]."""
     key = (weight.value, packing.table.tobytes(), packing.shape, packing.layout)
     if isinstance(weight, ConstantOperand):
-        return em.shared(key, lambda: _pack_array(weight.array(), packing, None), "weight")
+        return em.shared(key, lambda: packed_array(weight, packing), "weight")
     if isinstance(weight, QuantisedOperand) and weight.axis in (None, 0, 1):
         return _pack_quantised(em, weight, packing)
     return _pack_at_run_time(em, weight.value, packing)
+
+
+def packed_array(weight: ConstantOperand, packing: Packing) -> npt.NDArray[np.generic]:
+    """The packed weight as an array."""
+    return _pack_array(weight.array(), packing, None)
 
 
 def _pack_array(

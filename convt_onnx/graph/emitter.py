@@ -144,6 +144,12 @@ class Emitter:
             return x
         return self.op("Transpose", [x], perm=list(perm))
 
+    def unsqueeze(self, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+        """Axes of size 1 at these places of the result."""
+        if self.opset < 13:
+            return self.op("Unsqueeze", [x], axes=list(axes))
+        return self.op("Unsqueeze", [x, self.ints(axes, "axes")])
+
     def crop(
         self, x: ir.Value, axes: Sequence[int], begin: Sequence[int], end: Sequence[int]
     ) -> ir.Value:

@@ -45,4 +45,22 @@ REASONS = (
         "the target has no such operator",
         "The form still holds a ConvTranspose, which the target does not have.",
     ),
+    Reason(
+        "CT313",
+        "made for ONNX Runtime's CPU kernels",
+        "The form moves elements to reach a fast path of those kernels; elsewhere that costs time.",
+    ),
+    Reason(
+        "CT314",
+        "the weight is quantised, or known at run time only",
+        "Integer kernels do not take the form's layout, and a weight that is repacked at run time "
+        "is not laid out in blocks.",
+    ),
+    Reason(
+        "CT315",
+        "a blocked layout changes nothing",
+        "ONNX Runtime runs convolutions over two axes with channels in blocks: with input channels "
+        "in multiples of 4, or groups in multiples of 8. Where `phases` already is such a "
+        "convolution, or three axes or groups rule it out, the form would only copy elements.",
+    ),
 )

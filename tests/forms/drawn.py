@@ -46,7 +46,7 @@ class Drawn:
     run_time_weight: bool
     depth_to_space: bool
     shape_ops: bool
-    one_axis_moves: bool
+    mlas: bool
     seed: int
 
     @property
@@ -66,6 +66,16 @@ class Drawn:
         return {n: rng.standard_normal(s).astype(dtype) for n, s in shapes.items()}
 
 
+def channels():
+    """Groups, input and output channels of each; also what a blocked layout takes (8, 9, 1)."""
+    few = st.integers(1, 3)
+    small = st.tuples(st.sampled_from([1, 1, 2, 3]), few, few)
+    depthwise = st.just((8, 1, 1))
+    wide = st.tuples(st.just(1), st.sampled_from([8, 9]), few)
+    grouped = st.tuples(st.just(2), st.just(8), st.sampled_from([4, 8]))
+    return st.one_of(small, small, small, depthwise, wide, grouped)
+
+
 @st.composite
 def drawn(draw):
     n = draw(st.sampled_from([1, 1, 2, 2, 3]))
@@ -78,8 +88,7 @@ def drawn(draw):
     if draw(st.integers(0, 2)) == 0:
         strides = strides[:1] * n
     dilations = each(small) if draw(st.booleans()) else (1,) * n
-    group = draw(st.sampled_from([1, 1, 2, 3]))
-    ci, m = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    group, ci, m = draw(channels())
     spec = ConvTransposeSpec(
         in_channels=group * ci,
         out_channels=group * m,
@@ -106,7 +115,7 @@ def drawn(draw):
         run_time_weight=draw(st.integers(0, 4)) == 0,
         depth_to_space=draw(st.booleans()),
         shape_ops=draw(st.booleans()),
-        one_axis_moves=draw(st.booleans()),
+        mlas=draw(st.booleans()),
         seed=draw(st.integers(0, 1 << 20)),
     )
 
@@ -174,7 +183,7 @@ def applicable(case):
         case.shape_ops,
         case.plugin,
         case.ir_version,
-        case.one_axis_moves,
+        case.mlas,
     )
     names = [name for name, form in FORMS.items() if form.check(node, setting) is None]
     limits = zip(node.spec.output_padding, node.spec.strides, strict=True)
@@ -196,7 +205,7 @@ def lowered(case, names):
         depth_to_space=case.depth_to_space,
         shape_ops=case.shape_ops,
         cast_island=frozenset(),
-        one_axis_moves=case.one_axis_moves,
+        mlas=case.mlas,
         plugin=case.plugin,
     )
     Lower(Context(target, {}, Choice({n: n for n in names}), plugin=bool(case.plugin)))(model)

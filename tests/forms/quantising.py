@@ -51,7 +51,7 @@ class Quantised:
     opset: int = 21
     depth_to_space: bool = True
     shape_ops: bool = True
-    one_axis_moves: bool = False
+    mlas: bool = False
     dynamic: bool = False
     seed: int = 0
 
@@ -183,9 +183,7 @@ def applicable(case: Quantised):
     model = ir.from_proto(build(case, ["probe"]))
     found = next(find_nodes(model))
     node = read_node(found.node, found.path, model.ir_version, {})
-    setting = Setting(
-        case.opset, case.depth_to_space, case.shape_ops, one_axis_moves=case.one_axis_moves
-    )
+    setting = Setting(case.opset, case.depth_to_space, case.shape_ops, mlas=case.mlas)
     names = [name for name, form in FORMS.items() if form.check(node, setting) is None]
     limits = zip(node.spec.output_padding, node.spec.strides, strict=True)
     if any(op >= s for op, s in limits):
@@ -205,7 +203,7 @@ def lowered(case: Quantised, names, proto=None) -> onnx.ModelProto:
         depth_to_space=case.depth_to_space,
         shape_ops=case.shape_ops,
         cast_island=frozenset(),
-        one_axis_moves=case.one_axis_moves,
+        mlas=case.mlas,
     )
     Lower(Context(target, {}, Choice({n: n for n in names})))(model)
     return ir.to_proto(model)
@@ -288,7 +286,7 @@ def quantised(draw, **fixed):
         "dtype": st.sampled_from(["float32"] * 3 + (["float16"] if opset >= 19 else [])),
         "depth_to_space": st.booleans(),
         "shape_ops": st.booleans(),
-        "one_axis_moves": st.booleans(),
+        "mlas": st.booleans(),
         "dynamic": st.booleans(),
         "seed": st.integers(0, 1 << 20),
     }

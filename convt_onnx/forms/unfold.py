@@ -1,0 +1,114 @@
+"""`unfold`: shifted copies of the input as channels, then a ConvTranspose without overlap.
+
+With y[q*s + r] = sum over positions t of x[q + t - low] * w_t[r], the copies x[q + t - low] become
+T times the input channels of a transposed convolution whose kernel is its stride:
+
+    x [N, C_in, *L] -> [N, g * T * C_in/g, *(L+rows)] -> ConvTranspose, kernel = stride
+
+ONNX Runtime's CPU kernel writes a column for every tap of every input row and adds the columns up;
+without overlap there are T times fewer of them, for the same multiply-adds. Pays where that is
+most of the work: few channels a group and a kernel of several large strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+import numpy as np
+import onnx_ir as ir
+
+from convt_onnx.forms.base import Form, Setting, Work
+from convt_onnx.forms.fused import packable
+from convt_onnx.forms.weights import Packing, combine, pack_weight
+from convt_onnx.graph.emitter import Emitter
+from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.graph.operands import QuantisedOperand
+from convt_onnx.phases import ConvAxis, plan_aligned
+from convt_onnx.reasons import Refusal
+from convt_onnx.spec import ConvTransposeSpec
+
+MAX_COPIES = 64
+
+
+def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    spec = node.spec
+    if not setting.mlas:
+        return Refusal("CT313", "unfold")
+    if isinstance(node.weight, QuantisedOperand):
+        return Refusal("CT314", f"weight {node.weight.value.name}")
+    if all(s == 1 for s in spec.strides):
+        return Refusal("CT302", f"strides = {list(spec.strides)}")
+    if setting.opset < 4:
+        return Refusal("CT306", f"Concat needs opset 4, the model has {setting.opset}")
+    copies = prod(f.taps for f in _fused(spec))
+    if copies > MAX_COPIES:
+        return Refusal("CT305", f"{copies} copies, at most {MAX_COPIES}")
+    return packable(node, setting)
+
+
+def _fused(spec: ConvTransposeSpec) -> list[ConvAxis]:
+    return [plan_aligned(a).fused() for a in spec.axes()]
+
+
+def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
+    spec = node.spec
+    axes = [plan_aligned(a) for a in spec.axes()]
+    fused = _fused(spec)
+    packing = Packing(
+        spec, combine(fused, spec.kernel), tuple(f.taps for f in fused), layout="unfolded"
+    )
+    inputs = [_copies(em, node, fused), pack_weight(em, node.weight, packing)]
+    return em.op(
+        "ConvTranspose",
+        inputs if node.bias is None else [*inputs, node.bias.value],
+        kernel_shape=list(spec.strides),
+        strides=list(spec.strides),
+        dilations=[1] * spec.ndim,
+        pads=[*(a.crop_begin for a in axes), *(a.crop_end for a in axes)],
+        group=spec.group,
+    )
+
+
+def _copies(em: Emitter, node: ConvTransposeNode, fused: Sequence[ConvAxis]) -> ir.Value:
+    """[N, g * T * C_in/g, *(L+rows)]: what each position of the fused window reads."""
+    spec = node.spec
+    where = [2 + i for i in range(spec.ndim)]
+    low, high = ([0, 0, *ends] for ends in zip(*((f.low, f.high) for f in fused), strict=True))
+    x = em.pad(node.x, low, high)
+    parts = []
+    for position in product(*(range(f.taps) for f in fused)):
+        begin = [t * f.dilation for t, f in zip(position, fused, strict=True)]
+        end = [(f.taps - 1) * f.dilation - b for b, f in zip(begin, fused, strict=True)]
+        parts.append(em.crop(x, where, begin, end))
+    if len(parts) == 1:
+        return parts[0]
+    y = em.op("Concat", parts, axis=1)
+    if spec.group == 1:
+        return y
+    # [T, g, C_in/g] -> [g, T, C_in/g]
+    channels = np.arange(len(parts) * spec.in_channels)
+    grouped = channels.reshape(len(parts), spec.group, -1).swapaxes(0, 1).reshape(-1)
+    return em.op("Gather", [y, em.constant(grouped, "channels")], axis=1)
+
+
+def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
+    axes = [plan_aligned(a) for a in spec.axes()]
+    rows = prod(n + a.rows for n, a in zip(sizes, axes, strict=True))
+    positions = prod(f.taps for f in _fused(spec))
+    phases = prod(spec.strides)
+    packed = phases * spec.out_channels * spec.in_per_group * positions
+    copied = 3 * positions * spec.in_channels * rows
+    columns = 2 * phases * spec.out_channels * rows
+    out = spec.out_channels * prod(spec.output_sizes(sizes))
+    return Work(batch * packed * rows, batch * (copied + columns + out) + packed)
+
+
+UNFOLD = Form(
+    "unfold",
+    "shifted copies as channels, then ConvTranspose without overlap",
+    _check,
+    _emit,
+    _work,
+)
