@@ -41,6 +41,8 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
         return Refusal("CT314", f"weight {node.weight.value.name}")
     if all(s == 1 for s in spec.strides):
         return Refusal("CT302", f"strides = {list(spec.strides)}")
+    if setting.opset < 2:
+        return Refusal("CT306", f"Pad needs opset 2, the model has {setting.opset}")
     if not _gains(spec):
         return Refusal("CT315", f"{spec.in_channels} channels, {spec.group} groups")
     return packable(node, setting)
