@@ -1,13 +1,13 @@
-"""`phases-blocked`: one convolution for all phases that ONNX Runtime runs in its blocked layout.
+"""`phases-blocked`: `phases` with what it takes to be computed in blocks of channels.
 
-Its CPU provider computes a convolution over two axes with the channels in blocks of a vector's
-width, faster than its GEMM, where the weight is constant, the input channels are a multiple of 4,
-or, one channel a group, the groups are a multiple of the block. So
+ONNX Runtime's CPU provider computes a convolution over two axes with the channels in blocks of a
+vector's width, faster than its GEMM, where the input channels are a multiple of 4 or, one channel
+a group, the groups a multiple of the block. So
 
-* a single axis gets a unit axis in front, and zero channels up to a multiple of 4;
-* one channel a group and a single axis: the phases of a channel cannot be its output channels
-  there, so they become rows. Kernel [s, T] over [1, L] with s - 1 rows of padding at either side
-  gives [N, C, s, L+rows], row r reading kernel row s-1-r alone; rows of padding cost no arithmetic.
+* one group: zero channels up to a multiple of 4;
+* one channel a group, one axis: the phases of a channel cannot be its output channels there, so
+  they become rows. Kernel [s, T] over [1, L] with s - 1 rows of padding at either side gives
+  [N, C, s, L+rows], row r reading kernel row s-1-r alone; rows of padding cost no arithmetic.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
+from convt_onnx.forms.convolution import convolve, window
 from convt_onnx.forms.fused import finish, ordered, packable, phase_order, work_of
 from convt_onnx.forms.interleave import layout_of
 from convt_onnx.forms.weights import Packing, combine, pack_bias, pack_weight, packed_array
@@ -50,27 +51,18 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
 
 def _gains(spec: ConvTransposeSpec) -> bool:
     """Whether the form makes a blocked convolution out of one that was none."""
-    if spec.ndim > 2:
-        return False
-    if spec.group == 1:
-        return spec.ndim == 1 or _missing(spec) > 0
-    if spec.ndim == 2:
-        return False
     if _by_rows(spec):
         return spec.group % BLOCK == 0
-    outputs = spec.out_per_group * spec.strides[0]
-    return spec.in_per_group % BLOCK == 0 and outputs % BLOCK == 0
+    return spec.ndim <= 2 and spec.group == 1 and _missing(spec) > 0
 
 
 def _by_rows(spec: ConvTransposeSpec) -> bool:
-    return spec.group > 1 and spec.in_per_group == spec.out_per_group == 1
+    return spec.ndim == 1 and spec.group > 1 and spec.in_per_group == spec.out_per_group == 1
 
 
 def _missing(spec: ConvTransposeSpec) -> int:
     """Zero channels up to the next multiple."""
-    if spec.group > 1 or spec.in_channels < BLOCK:
-        return 0
-    return -spec.in_channels % ALIGNMENT
+    return 0 if spec.in_channels < BLOCK else -spec.in_channels % ALIGNMENT
 
 
 def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
@@ -82,23 +74,20 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     weight = node.weight
     if not isinstance(weight, ConstantOperand):
         raise TypeError(weight)
-    order = phase_order(node, axes, setting, group=spec.group)
-    missing = _missing(spec)
-    x = em.pad(node.x, [0] * (2 + spec.ndim), [0, missing, *[0] * spec.ndim])
-    unit = 2 - spec.ndim
+    order = phase_order(node, axes, setting, group=1)
+    missing, lifted = _missing(spec), spec.ndim == 1
     table = ordered(combine(fused, spec.kernel), spec, order)
-    packing = Packing(spec, table, tuple(f.taps for f in fused), layout_of(order))
-    y = em.conv(
-        em.unsqueeze(x, [2]) if unit else x,
-        _weight(em, weight, packing, missing, unit),
+    packing = Packing(spec, table, window(fused, lifted=lifted), layout_of(order))
+    y = convolve(
+        em,
+        em.pad(node.x, [0] * (2 + spec.ndim), [0, missing, *[0] * spec.ndim]),
+        _wider(em, weight, packing, missing),
         pack_bias(em, node.bias, packing),
-        kernel=[*[1] * unit, *packing.taps],
-        dilations=[*[1] * unit, *(f.dilation for f in fused)],
-        low=[*[0] * unit, *(f.low for f in fused)],
-        high=[*[0] * unit, *(f.high for f in fused)],
-        group=spec.group,
+        fused,
+        group=1,
+        lifted=lifted,
     )
-    return finish(em, y, node, axes, setting, order=order, group=spec.group)
+    return finish(em, y, node, axes, setting, order=order, group=1)
 
 
 def _rows(
@@ -122,20 +111,17 @@ def _rows(
     return finish(em, y, node, [axis], setting, order=order, group=spec.group)
 
 
-def _weight(
-    em: Emitter, weight: ConstantOperand, packing: Packing, missing: int, unit: int
-) -> ir.Value:
-    """[P * C_out, C_in/g and the missing, unit axis where there is one axis, *taps]."""
+def _wider(em: Emitter, weight: ConstantOperand, packing: Packing, missing: int) -> ir.Value:
+    """[P * C_out, C_in + missing, *taps]."""
 
     def make() -> npt.NDArray[np.generic]:
         array = packed_array(weight, packing)
         outputs, inputs = array.shape[:2]
-        shape = (outputs, inputs + missing, *[1] * unit, *packing.taps)
-        wide = np.zeros(shape, dtype=array.dtype)
-        wide[:, :inputs] = array.reshape(outputs, inputs, *shape[2:])
+        wide = np.zeros((outputs, inputs + missing, *packing.taps), dtype=array.dtype)
+        wide[:, :inputs] = array
         return wide
 
-    key = (weight.value, packing.table.tobytes(), packing.layout, missing, unit)
+    key = (weight.value, packing.table.tobytes(), packing.shape, packing.layout, missing)
     return em.shared(key, make, "weight")
 
 
@@ -144,5 +130,9 @@ def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
 
 
 PHASES_BLOCKED = Form(
-    "phases-blocked", "`phases` over two axes, channels filled up for blocks", _check, _emit, _work
+    "phases-blocked",
+    "`phases` brought into a blocked layout",
+    _check,
+    _emit,
+    _work,
 )

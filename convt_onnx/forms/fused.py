@@ -11,6 +11,7 @@ from math import prod
 import onnx_ir as ir
 
 from convt_onnx.forms.base import MAX_PACKED_ELEMENTS, MAX_PHASES, Form, Setting, Work
+from convt_onnx.forms.convolution import convolve, is_lifted, window
 from convt_onnx.forms.integer_kernel import requantise_output
 from convt_onnx.forms.interleave import interleave, interleave_elements, layout_of, order_for
 from convt_onnx.forms.moves import last_phase_first
@@ -46,17 +47,19 @@ def _emit(plan: Plan, em: Emitter, node: ConvTransposeNode, setting: Setting) ->
     fused = [a.fused() for a in axes]
     order = phase_order(node, axes, setting, group=spec.group)
     table = ordered(combine(fused, spec.kernel), spec, order)
-    packing = Packing(spec, table, tuple(f.taps for f in fused), layout_of(order))
-    y = em.conv(
+    lifted = is_lifted(node, setting)
+    packing = Packing(spec, table, window(fused, lifted=lifted), layout_of(order))
+    y = convolve(
+        em,
         node.x,
         pack_weight(em, node.weight, packing),
         pack_bias(em, node.bias, packing),
-        kernel=packing.taps,
-        dilations=[f.dilation for f in fused],
-        low=[f.low for f in fused],
-        high=[f.high for f in fused],
+        fused,
         group=spec.group,
+        lifted=lifted,
     )
+    if lifted and node.spec.strides == (1,):
+        y = em.squeeze(y, [2])
     y = requantise_output(em, y, node, moves=moves(axes))
     return finish(em, y, node, axes, setting, order=order, group=spec.group)
 
@@ -95,7 +98,10 @@ def finish(
     order: Order,
     group: int,
 ) -> ir.Value:
-    """Interleave the phases of `y` and crop what the output does not keep."""
+    """Interleave the phases of `y` and crop what the output does not keep.
+
+    In the order of moves, `y` may have unit axes, or its phases on an axis of their own.
+    """
     spec, rows = node.spec, _rows(node, axes)
     plan = Interleave(spec.out_channels, spec.strides, node.batch, rows, order, group)
     y = interleave(em, y, plan, setting)

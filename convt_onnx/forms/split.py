@@ -9,6 +9,7 @@ from math import prod
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
+from convt_onnx.forms.convolution import convolve, is_lifted, window
 from convt_onnx.forms.fused import crop_elements, finish, moves, packable, phase_order
 from convt_onnx.forms.integer_kernel import requantise_output
 from convt_onnx.forms.interleave import interleave_elements
@@ -37,20 +38,20 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
 def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     spec = node.spec
     axes = [plan_split(a) for a in spec.axes()]
+    lifted = is_lifted(node, setting)
     order = phase_order(node, axes, setting, group=1, phases_may_lead=True)
     parts = []
     for phase in _phases(spec.strides, order):
         convs = [a.phase(r) for a, r in zip(axes, phase, strict=True)]
-        packing = Packing(spec, combine(convs, spec.kernel), tuple(c.taps for c in convs))
-        part = em.conv(
+        packing = Packing(spec, combine(convs, spec.kernel), window(convs, lifted=lifted))
+        part = convolve(
+            em,
             node.x,
             pack_weight(em, node.weight, packing),
             None if node.bias is None else node.bias.value,
-            kernel=packing.taps,
-            dilations=[c.dilation for c in convs],
-            low=[c.low for c in convs],
-            high=[c.high for c in convs],
+            convs,
             group=spec.group,
+            lifted=lifted,
         )
         parts.append(requantise_output(em, part, node, moves=moves(axes)))
     y = em.op("Concat", parts, axis=1)

@@ -150,6 +150,12 @@ class Emitter:
             return self.op("Unsqueeze", [x], axes=list(axes))
         return self.op("Unsqueeze", [x, self.ints(axes, "axes")])
 
+    def squeeze(self, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+        """Without these axes of size 1."""
+        if self.opset < 13:
+            return self.op("Squeeze", [x], axes=list(axes))
+        return self.op("Squeeze", [x, self.ints(axes, "axes")])
+
     def crop(
         self, x: ir.Value, axes: Sequence[int], begin: Sequence[int], end: Sequence[int]
     ) -> ir.Value:

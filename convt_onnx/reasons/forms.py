@@ -59,8 +59,8 @@ REASONS = (
     Reason(
         "CT315",
         "a blocked layout changes nothing",
-        "ONNX Runtime runs convolutions over two axes with channels in blocks: with input channels "
-        "in multiples of 4, or groups in multiples of 8. Where `phases` already is such a "
-        "convolution, or three axes or groups rule it out, the form would only copy elements.",
+        "ONNX Runtime computes convolutions in blocks of channels over one or two axes, with input "
+        "channels in multiples of 4 or, one channel a group, groups in multiples of 8. Where "
+        "`phases` already is one, or cannot become one, the form would only copy elements.",
     ),
 )
