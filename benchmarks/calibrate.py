@@ -24,7 +24,7 @@ import onnx
 import onnx_ir as ir
 from corpus_table import inputs_beside
 from environment import environment
-from forms_cpu import ROWS, model_of
+from forms_cpu_rows import ROWS, model_of
 from scipy.optimize import nnls
 
 from convt_onnx import model_io, pipeline
