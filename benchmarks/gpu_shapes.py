@@ -15,7 +15,6 @@ import json
 import math
 import multiprocessing
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +27,18 @@ from convt_onnx.plugins.conv_transpose import op, router, tuned
 
 BANDWIDTH = 4.3e12
 RATES = {"float16": 790e12, "bfloat16": 790e12, "tf32": 395e12, "exact": 132e12}
-MODES_HERE = MODES | {"bfloat16": ("bfloat16", False)}
 
 
 def floor_us(row: Shape, mode: str) -> float:
     """Fewest microseconds for the bytes and the operations."""
-    problem = problem_of(row, "float16" if mode == "bfloat16" else mode, False)
+    problem = problem_of(row, mode, False)
     operations = 2 * row.spec.macs_exact(row.batch, row.sizes)
     return max(problem.floor_bytes / BANDWIDTH, operations / RATES[mode]) * 1e6
 
 
 def calls(row: Shape, mode: str, last: bool, ours: bool, sets: int) -> list[Any]:
     """One call a set of tensors; the weight is shared."""
-    dtype, tf32 = MODES_HERE[mode]
+    dtype, tf32 = MODES[mode]
     torch.backends.cudnn.allow_tf32 = tf32
     x, w, b = tensors(row, dtype, last)
     xs = [x] + [x.clone() for _ in range(sets - 1)]
@@ -62,9 +60,7 @@ def calls(row: Shape, mode: str, last: bool, ours: bool, sets: int) -> list[Any]
 def measure(row: Shape, mode: str, cold: bool) -> dict[str, Any]:
     """All columns of one row."""
     torch.backends.cudnn.benchmark = True
-    problem = problem_of(row, "float16" if mode == "bfloat16" else mode, False)
-    if mode == "bfloat16":
-        problem = replace(problem, dtype="bfloat16")
+    problem = problem_of(row, mode, False)
     sets = set_count((problem.in_elements + problem.out_elements) * problem.element_bytes)
     result: dict[str, Any] = {"row": row.name, "mode": mode, "floor": floor_us(row, mode)}
     for who, ours in (("cudnn", False), ("ours", True)):
@@ -130,14 +126,14 @@ def main() -> None:
     """Run the suites."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--suite", action="append", choices=sorted(SUITES))
-    parser.add_argument("--mode", action="append", choices=sorted(MODES_HERE))
+    parser.add_argument("--mode", action="append", choices=sorted(MODES))
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--jobs", type=int, default=14)
     parser.add_argument("--no-cold", action="store_true")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     deadline = time.monotonic() + args.seconds
-    modes = args.mode or list(MODES_HERE)
+    modes = args.mode or list(MODES)
     rows = [(r, m) for s in args.suite or list(SUITES) for m in modes for r in SUITES[s]]
     jobs = [(r, m, last) for r, m in rows for last in (True, False)]
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:

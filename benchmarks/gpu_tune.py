@@ -23,7 +23,12 @@ from convt_onnx.plugins.conv_transpose import heuristics, op
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.schedule import Schedule
 
-MODES = {"float16": ("float16", False), "tf32": ("float32", True), "exact": ("float32", False)}
+MODES = {
+    "float16": ("float16", False),
+    "bfloat16": ("bfloat16", False),
+    "tf32": ("float32", True),
+    "exact": ("float32", False),
+}
 
 
 def tensors(row: Shape, dtype: str, channels_last: bool) -> tuple[torch.Tensor, ...]:
@@ -102,7 +107,7 @@ def main() -> None:
         if time.monotonic() > deadline:
             print("out of time")
             break
-        us = None if error else graph_us([one_call(case, schedule)], replays=3, launches=8)
+        us = None if error else graph_us([one_call(case, schedule)], replays=5, launches=10)
         results.append(
             {
                 "row": case["row"].name,

@@ -5,17 +5,23 @@ The figures behind the choices are in README.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes, shift_count
+from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes, plan_axis, shift_count
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.resident import shared_bytes
+from convt_onnx.plugins.conv_transpose.resident_choice import preferred, resident_schedules
 from convt_onnx.plugins.conv_transpose.schedule import (
     DIRECT,
     GEMM,
+    RESIDENT,
     Schedule,
+    axis_plans,
     packing_of,
     program_count,
+    resident_parts,
 )
 from convt_onnx.spec import Axis
 
@@ -25,6 +31,10 @@ Flags = tuple[bool, bool, bool]
 MAX_FUSED_COLUMNS = 4096
 # Beyond this many channels in, the direct kernel never came first.
 MAX_DIRECT_CHANNELS = 32
+# More rows q than that for the crop of small maps cost more than fused phases save.
+MAX_ROWS_ADDED = 1.1
+# A loop over that many (shift, C_in) does not suffer from narrow tiles.
+MAX_SHORT = 2048
 # (block_m, block_n, warps, stages) that the autotuner tries.
 _TILES = (
     (128, 128, 4, 3),
@@ -46,13 +56,28 @@ def choose(problem: Problem, device: Device) -> Schedule:
     """The schedule for one problem."""
     if direct_is_better(problem):
         return direct_schedule(problem)
-    return gemm_schedule(problem, device, fused_axes(problem))
+    return _resident(problem, device) or gemm_schedule(problem, device, fused_axes(problem))
+
+
+def _resident(problem: Problem, device: Device) -> Schedule | None:
+    """The schedule with resident weights, where that is faster than the GEMM."""
+    axes = lifted_axes(problem.spec)
+    all_fused = (True, True, True)
+    if (
+        is_wide(problem)
+        or not all(fusable(a) for a in axes)
+        or rows_added(problem, axes, all_fused) > MAX_ROWS_ADDED
+    ):
+        return None
+    return preferred(problem, device, gemm_schedule(problem, device, all_fused))
 
 
 def direct_is_better(problem: Problem) -> bool:
     """Few channels in and out of a group: a tile of matrix instructions would be mostly zeros."""
     spec = problem.spec
     columns = prod(spec.strides) * spec.out_per_group
+    if columns >= 64 and not problem.channels_last_out:
+        return False  # whole lines of NCHW are written from the phases of one channel
     return spec.in_per_group * min(columns, 64) < 128 and spec.in_per_group <= 4
 
 
@@ -83,8 +108,7 @@ def fused_axes(problem: Problem) -> Flags:
     able = tuple(fusable(a) for a in axes)
     if is_wide(problem):
         split = [f and _inflation(a) <= 1 for f, a in zip(able, axes, strict=True)]
-        # Whole lines of NCHW are worth more than the zeros of the width.
-        return split[0], split[1], split[2] or (able[2] and not problem.channels_last_out)
+        return split[0], split[1], split[2]
     order = sorted(range(3), key=lambda i: _inflation(axes[i]), reverse=True)
     fused = list(able)
     columns = prod(a.stride for a, f in zip(axes, fused, strict=True) if f)
@@ -94,7 +118,22 @@ def fused_axes(problem: Problem) -> Flags:
         if fused[i] and axes[i].stride > 1 and (too_wide or wasteful):
             fused[i] = False
             columns //= axes[i].stride
+    if problem.spec.out_per_group >= 64 and (
+        problem.channels_last_out or rows_added(problem, axes, fused) > MAX_ROWS_ADDED
+    ):
+        # A phase fills a tile of columns, and split axes need no rows for the crop.
+        fused = [f and _starts_aligned(a) for f, a in zip(fused, axes, strict=True)]
     return fused[0], fused[1], fused[2]
+
+
+def rows_added(problem: Problem, axes: tuple[Axis, Axis, Axis], fused: Sequence[bool]) -> float:
+    """Rows q with those for the crop of unaligned axes, over those without."""
+    ratio = 1.0
+    for axis, out, f in zip(axes, problem.out_sizes, fused, strict=True):
+        if f and not _starts_aligned(axis):
+            rows = [plan_axis(axis, fused=True, aligned=a).rows(out) for a in (False, True)]
+            ratio *= rows[0] / rows[1]
+    return ratio
 
 
 def is_wide(problem: Problem) -> bool:
@@ -109,10 +148,7 @@ def gemm_schedule(problem: Problem, device: Device, fused: Flags) -> Schedule:
     """Tiles of the implicit GEMM with given fused axes."""
     spec = problem.spec
     axes = lifted_axes(spec)
-    aligned = tuple(
-        shift_count(a, aligned=True) <= shift_count(a, aligned=False) or not f
-        for a, f in zip(axes, fused, strict=True)
-    )
+    aligned = tuple(not f or _starts_aligned(a) for a, f in zip(axes, fused, strict=True))
     width = axes[2].stride if fused[2] else 1
     interleave = not problem.channels_last_out and 1 < width <= 32
     columns = prod(a.stride for a, f in zip(axes, fused, strict=True) if f) * spec.out_per_group
@@ -145,6 +181,7 @@ def candidates(problem: Problem, device: Device, limit: int = 24) -> list[Schedu
         found.append(direct_schedule(problem))
     if prod(problem.spec.kernel) * problem.spec.in_per_group > 1:
         bases = [gemm_schedule(problem, device, f) for f in _fusions(problem)]
+        found += [s for base in bases for s in resident_schedules(problem, device, base)]
         found += bases
         for tiles in _TILES:
             found += [_retiled(problem, base, *tiles) for base in bases]
@@ -156,6 +193,10 @@ def fits(problem: Problem, schedule: Schedule, device: Device) -> bool:
     """Whether a schedule's tiles fit shared memory (as Triton pipelines them)."""
     if schedule.kind == DIRECT:
         return True
+    if schedule.kind == RESIDENT:
+        packing, parts = packing_of(problem, schedule), resident_parts(problem, schedule)
+        numbers = (schedule.block_m, problem.element_bytes, schedule.prefetch, schedule.stages)
+        return shared_bytes(packing, parts, *numbers) <= device.shared_bytes
     tile = (schedule.block_m + schedule.block_n) * schedule.block_k * problem.element_bytes
     out = schedule.block_m * schedule.block_n * problem.element_bytes
     return max(tile * schedule.stages, out) + 1024 <= device.shared_bytes
@@ -191,10 +232,22 @@ def _fill(problem: Problem, device: Device, schedule: Schedule) -> Schedule:
     # Two programs a processor hide each other's first loads; below 64 rows that gain is gone.
     lines = problem.channels_last_out or schedule.interleave
     twice = (2 if lines else 1) * device.processors
-    for least, enough in ((64, twice), (32, device.processors * 3 // 4)):
-        while schedule.block_m > least and program_count(problem, schedule) < enough:
-            schedule = replace(schedule, block_m=schedule.block_m // 2, warps=4)
+    while schedule.block_m > 64 and program_count(problem, schedule) < twice:
+        schedule = replace(schedule, block_m=schedule.block_m // 2, warps=4)
+    idle = device.processors * 3 // 4
+    short = _loop_length(problem, schedule) <= MAX_SHORT
+    if short and schedule.block_n > 64 and program_count(problem, schedule) < idle:
+        schedule = replace(schedule, block_n=64)
+    if schedule.block_m > 32 and program_count(problem, schedule) < idle:
+        schedule = replace(schedule, block_m=32, warps=4)
     return schedule
+
+
+def _loop_length(problem: Problem, schedule: Schedule) -> int:
+    """Most (shift, C_in) that a program of a GEMM adds up."""
+    plans = axis_plans(problem, schedule)
+    taps = prod(a.count if a.fused else -(-a.kernel // a.tap_step) for a in plans)
+    return taps * problem.spec.in_per_group
 
 
 def _block_n(columns: int) -> int:
@@ -212,6 +265,11 @@ def _block_k(problem: Problem, flat: bool) -> int:
         channels *= taps
     limit = 64 if problem.element_bytes == 2 else 32
     return max(16, min(_power(channels), limit))
+
+
+def _starts_aligned(axis: Axis) -> bool:
+    """Whether starting at the first output row costs no shift more."""
+    return shift_count(axis, aligned=True) <= shift_count(axis, aligned=False)
 
 
 def _inflation(axis: Axis) -> float:

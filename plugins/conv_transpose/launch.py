@@ -11,12 +11,15 @@ from convt_onnx.plugins.conv_transpose.activations import Activation
 from convt_onnx.plugins.conv_transpose.geometry import AxisPlan
 from convt_onnx.plugins.conv_transpose.problem import Problem
 from convt_onnx.plugins.conv_transpose.schedule import (
+    DIRECT,
     GEMM,
+    RESIDENT,
     Schedule,
     axis_plans,
     largest_divisor,
     packing_of,
     program_count,
+    resident_parts,
     vector_width,
 )
 
@@ -27,6 +30,10 @@ Constants = dict[str, Any]
 WIDE_FROM = 2**31
 # How float32 is multiplied where TF32 is not allowed: three TF32 products.
 EXACT = "tf32x3"
+# An output of this many bytes would push x out of the cache before it is read again.
+STREAM_FROM = 16 << 20
+# A word of x: the widest integer that shifts.
+WORD_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ def launch(
     `residual` has y's strides; y is contiguous in its layout.
     """
     wide = max(_reach(x), _reach(y)) >= WIDE_FROM
-    x_vector = _x_vector(call.problem, x)
+    x_vector = _x_vector(call, x)
     grid, constants = launch_constants(call, wide, x_vector)
     sizes = launch_sizes(call, _strides(x), _strides(y))
     schedule = call.schedule
@@ -67,6 +74,7 @@ def launch(
         **constants,
         num_warps=schedule.warps,
         num_stages=schedule.stages,
+        maxnreg=schedule.registers or None,
         enable_fp_fusion=True,  # Triton 3.9 warns where it is left open
     )
 
@@ -77,6 +85,10 @@ def kernel(schedule: Schedule) -> Any:
         from convt_onnx.plugins.conv_transpose._kernel_gemm import gemm_kernel
 
         return gemm_kernel
+    if schedule.kind == RESIDENT:
+        from convt_onnx.plugins.conv_transpose._kernel_resident import resident_kernel
+
+        return resident_kernel
     from convt_onnx.plugins.conv_transpose._kernel_direct import direct_kernel
 
     return direct_kernel
@@ -127,9 +139,11 @@ def launch_constants(
         "ALPHA": call.activation.alpha,
         "BETA": call.activation.beta,
     }
-    if schedule.kind == GEMM:
-        return (program_count(problem, schedule), 1, 1), constants | _gemm(call, x_vector)
-    return (program_count(problem, schedule), 1, 1), constants | _direct(call)
+    grid = (program_count(problem, schedule), 1, 1)
+    if schedule.kind == DIRECT:
+        return grid, constants | _direct(call)
+    constants |= _matrix(call, x_vector)
+    return grid, constants | (_resident(call) if schedule.kind == RESIDENT else _gemm(call))
 
 
 def precision(problem: Problem) -> str:
@@ -139,23 +153,39 @@ def precision(problem: Problem) -> str:
     return "tf32" if problem.tf32 else EXACT
 
 
-def _gemm(call: Call, x_vector: int) -> Constants:
-    schedule = call.schedule
-    packing = packing_of(call.problem, schedule)
+def _matrix(call: Call, x_vector: int) -> Constants:
+    """What both kernels with matrix instructions take."""
+    problem, schedule = call.problem, call.schedule
+    packing = packing_of(problem, schedule)
     return {
         "ROWS_PAD": packing.rows,
         "COLUMNS_PAD": packing.padded_columns,
         "BLOCK_M": schedule.block_m,
-        "BLOCK_N": schedule.block_n,
         "BLOCK_K": schedule.block_k,
-        "FLAT": schedule.flat,
         "K_MAJOR": schedule.k_major,
         "INTERLEAVE": packing.width_phases if schedule.interleave else 1,
         "X_VECTOR": min(x_vector, schedule.block_k),
-        "X_CHANNEL_LAST": call.problem.channels_last_in,
-        "PRECISION": precision(call.problem),
+        "X_CHANNEL_LAST": problem.channels_last_in,
+        "STREAM": problem.out_elements * problem.element_bytes >= STREAM_FROM,
+        "PRECISION": precision(problem),
         "ROUND_X": schedule.round_x,
-        "UPCAST": call.problem.dtype == "bfloat16" and _interpreted(),
+        "UPCAST": problem.dtype == "bfloat16" and _interpreted(),
+    }
+
+
+def _gemm(call: Call) -> Constants:
+    return {"BLOCK_N": call.schedule.block_n, "FLAT": call.schedule.flat}
+
+
+def _resident(call: Call) -> Constants:
+    problem, schedule = call.problem, call.schedule
+    packing = packing_of(problem, schedule)
+    column_tiles = packing.padded_columns // packing.tile_n
+    return {
+        "PARTS": resident_parts(problem, schedule).constants,
+        "WORKERS": program_count(problem, schedule) // (column_tiles * problem.spec.group),
+        "PREFETCH": schedule.prefetch if schedule.stages == 1 else 0,
+        "LOOP_STAGES": schedule.stages,
     }
 
 
@@ -194,12 +224,16 @@ def _reach(t: torch.Tensor) -> int:
     return int(1 + sum((n - 1) * abs(s) for n, s in zip(t.shape, t.stride(), strict=True)))
 
 
-def _x_vector(problem: Problem, x: torch.Tensor) -> int:
-    """Channels of x that one load may read at once."""
-    if not problem.channels_last_in:
+def _x_vector(call: Call, x: torch.Tensor) -> int:
+    """Neighbours of x that one load may read at once: channels, or in a word along the width."""
+    problem = call.problem
+    words = call.schedule.kind == RESIDENT and not problem.channels_last_in
+    limit = (WORD_BYTES if words else 16) // problem.element_bytes
+    inner = x.ndim - 1 if words else 1
+    if x.stride(inner) != 1 or x.data_ptr() % 16 or not (words or problem.channels_last_in):
         return 1
-    limit = 16 // problem.element_bytes
-    if x.data_ptr() % 16:
-        return 1
-    others = (s for i, s in enumerate(x.stride()) if i != 1 and x.shape[i] > 1)
-    return largest_divisor(limit, problem.spec.in_per_group, *others)
+    others = [s for i, s in enumerate(x.stride()) if i != inner and x.shape[i] > 1]
+    if not words:
+        return largest_divisor(limit, problem.spec.in_per_group, *others)
+    width = axis_plans(problem, call.schedule)[2]
+    return largest_divisor(limit, problem.sizes[-1], width.rows(problem.out_sizes[2]), *others)

@@ -10,7 +10,7 @@ from convt_onnx.errors import UsageError
 from convt_onnx.plugins.conv_transpose import launch, tuned
 from convt_onnx.plugins.conv_transpose.activations import NONE, Activation, apply_reference
 from convt_onnx.plugins.conv_transpose.problem import DTYPE_BYTES, Device, Problem
-from convt_onnx.plugins.conv_transpose.schedule import GEMM, Schedule, packing_of
+from convt_onnx.plugins.conv_transpose.schedule import DIRECT, Schedule, packing_of
 from convt_onnx.plugins.conv_transpose.weights import packed_weight
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -61,7 +61,7 @@ def conv_transpose(
         return y
     chosen = schedule or tuned.choose(problem, device_of(x))
     packed = weight.contiguous()
-    if chosen.kind == GEMM:
+    if chosen.kind != DIRECT:
         round_to_tf32 = problem.dtype == "float32" and problem.tf32
         packed = packed_weight(weight, packing_of(problem, chosen), round_to_tf32)
     call = launch.Call(problem, chosen, activation)

@@ -79,7 +79,7 @@ def gather_index(packing: Packing) -> Index:
 
     Padding and taps that a phase lacks are -1.
     """
-    taps = _tap_index(packing)
+    taps = tap_index(packing)
     g, ci, co = packing.group, packing.in_per_group, packing.out_per_group
     area = prod(a.kernel for a in packing.axes)
     channel = np.arange(g * ci * co, dtype=np.int64).reshape(g, ci, co) * area
@@ -93,7 +93,7 @@ def gather_index(packing: Packing) -> Index:
 
 def tap_table(packing: Packing) -> Index:
     """Flat tap of each (weight block, phase), or -1: [blocks * phases], row-major d, h, w."""
-    return np.ascontiguousarray(_tap_index(packing).reshape(-1))
+    return np.ascontiguousarray(tap_index(packing).reshape(-1))
 
 
 def pack(weight: npt.NDArray[np.generic], packing: Packing) -> npt.NDArray[np.generic]:
@@ -113,8 +113,8 @@ def unpack(packed: npt.NDArray[np.generic], packing: Packing) -> npt.NDArray[np.
     return weight.reshape(*channels, *kernel)
 
 
-def _tap_index(packing: Packing) -> Index:
-    """Flat tap of [blocks d, h, w, 1, phases d, h, w], or -1."""
+def tap_index(packing: Packing) -> Index:
+    """Flat tap of [blocks d, h, w, 1, phases d, h, w], the width's phases padded; -1: none."""
     total = np.zeros((1,) * 7, np.int64)
     missing = np.zeros((1,) * 7, bool)
     for position, axis in enumerate(packing.axes):

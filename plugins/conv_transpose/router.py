@@ -7,7 +7,7 @@ from math import prod
 
 from convt_onnx.plugins.conv_transpose.heuristics import is_wide
 from convt_onnx.plugins.conv_transpose.problem import DTYPE_BYTES, Device, Problem
-from convt_onnx.plugins.conv_transpose.schedule import DIRECT, Schedule, axis_plans, packing_of
+from convt_onnx.plugins.conv_transpose.schedule import DIRECT, Schedule, packing_of, row_count
 
 MAX_ELEMENTS = 2**31
 # Triton has no matrix instructions, nor bfloat16, below this compute capability.
@@ -45,8 +45,7 @@ def supports(problem: Problem, device: Device, schedule: Schedule | None = None)
 
 
 def _gemm_supports(problem: Problem, schedule: Schedule) -> Answer:
-    plans = axis_plans(problem, schedule)
-    rows = problem.batch * prod(a.rows(o) for a, o in zip(plans, problem.out_sizes, strict=True))
+    rows = row_count(problem, schedule)
     if rows >= MAX_ELEMENTS - schedule.block_m:
         return Answer(False, f"{rows} rows q; they are counted in 31 bits")
     if prod(packing_of(problem, schedule).shape) >= MAX_ELEMENTS:

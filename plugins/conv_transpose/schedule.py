@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import prod
 from typing import Any
 
@@ -10,10 +10,14 @@ from convt_onnx.errors import UsageError
 from convt_onnx.plugins.conv_transpose.geometry import AxisPlan, lifted_axes, plan_axis
 from convt_onnx.plugins.conv_transpose.packing import Packing
 from convt_onnx.plugins.conv_transpose.problem import Problem
+from convt_onnx.plugins.conv_transpose.resident import Parts, part_widths, parts_of
 
 GEMM = "gemm"
 DIRECT = "direct"
+RESIDENT = "resident"
 MAX_TILE = 1024
+# Fields that only a resident schedule reads; these have no text, as they are made for one device.
+_RESIDENT_FIELDS = ("column_tiles", "workers", "prefetch", "registers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,11 @@ class Schedule:
 
     `fused` and `aligned` have one entry for depth, height and width (see `geometry.plan_axis`).
     In a `direct` schedule block_m counts rows q, block_n is the tile's last axis (channels, or the
-    phases of the width), depth and height are split, and the rest is unused.
+    phases of the width), depth and height are split, and the rest is unused. In a `resident`
+    schedule all axes are fused, the columns are divided among `column_tiles` programs, each of
+    which computes its columns in parts of block_n, `workers` programs share the rows of a group,
+    x is read `prefetch` steps ahead (or, with stages > 1, whole tiles ahead), and a thread takes
+    at most `registers` (0: what the compiler likes).
     """
 
     kind: str
@@ -37,6 +45,10 @@ class Schedule:
     interleave: bool = False
     k_major: bool = False
     round_x: bool = False
+    column_tiles: int = 1
+    workers: int = 1
+    prefetch: int = 0
+    registers: int = 0
 
     @property
     def label(self) -> str:
@@ -44,6 +56,8 @@ class Schedule:
         fused = "".join("s-"[f] if not f else "f" for f in self.fused)
         extra = ("F" if self.flat else "") + ("I" if self.interleave else "")
         tiles = f"{self.block_m}x{self.block_n}x{self.block_k}"
+        if self.kind == RESIDENT:
+            extra += f"c{self.column_tiles}p{self.prefetch}g{self.workers}"
         return f"{self.kind}-{fused}{extra}-{tiles}-w{self.warps}s{self.stages}"
 
 
@@ -51,6 +65,8 @@ def format_schedule(schedule: Schedule) -> str:
     """`kind field=value ...`, for `parse_schedule`; switches are 0 and 1, one digit an axis."""
     words = [schedule.kind]
     for f in fields(schedule)[1:]:
+        if f.name in _RESIDENT_FIELDS:
+            continue
         value = getattr(schedule, f.name)
         digits = "".join(str(int(v)) for v in (value if isinstance(value, tuple) else (value,)))
         words.append(f"{f.name}={digits}")
@@ -106,8 +122,8 @@ def axis_plans(problem: Problem, schedule: Schedule) -> tuple[AxisPlan, AxisPlan
 
 
 def packing_of(problem: Problem, schedule: Schedule) -> Packing:
-    """How a GEMM schedule reads the weight."""
-    return Packing(
+    """How a GEMM or resident schedule reads the weight."""
+    packing = Packing(
         axis_plans(problem, schedule),
         problem.spec.group,
         problem.spec.in_per_group,
@@ -118,18 +134,36 @@ def packing_of(problem: Problem, schedule: Schedule) -> Packing:
         schedule.interleave,
         schedule.k_major,
     )
+    if schedule.kind != RESIDENT:
+        return packing
+    widths = part_widths(packing.columns, schedule.block_n, schedule.column_tiles)
+    return replace(packing, tile_n=sum(widths))
+
+
+def resident_parts(problem: Problem, schedule: Schedule) -> Parts:
+    """The columns of one program of a resident schedule."""
+    return parts_of(packing_of(problem, schedule), schedule.block_n, schedule.column_tiles)
+
+
+def row_count(problem: Problem, schedule: Schedule) -> int:
+    """Rows q of the whole batch."""
+    plans = axis_plans(problem, schedule)
+    return problem.batch * prod(a.rows(o) for a, o in zip(plans, problem.out_sizes, strict=True))
 
 
 def program_count(problem: Problem, schedule: Schedule) -> int:
     """Programs of one launch."""
-    plans = axis_plans(problem, schedule)
-    rows = problem.batch * prod(a.rows(o) for a, o in zip(plans, problem.out_sizes, strict=True))
-    programs = -(-rows // schedule.block_m) * prod(a.split for a in plans)
-    if schedule.kind == GEMM:
-        tiles = packing_of(problem, schedule).padded_columns // schedule.block_n
-        return programs * tiles * problem.spec.group
+    tiles = -(-row_count(problem, schedule) // schedule.block_m)
     channels = problem.spec.out_channels
-    return programs * (-(-channels // schedule.block_n) if problem.channels_last_out else channels)
+    programs = tiles * prod(a.split for a in axis_plans(problem, schedule))
+    if schedule.kind == DIRECT:
+        last = -(-channels // schedule.block_n) if problem.channels_last_out else channels
+        return programs * last
+    packing = packing_of(problem, schedule)
+    columns = packing.padded_columns // packing.tile_n * problem.spec.group
+    if schedule.kind == RESIDENT:
+        return min(schedule.workers, tiles) * columns
+    return programs * columns
 
 
 def vector_width(problem: Problem, schedule: Schedule) -> int:

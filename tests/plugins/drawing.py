@@ -10,7 +10,7 @@ from convt_onnx.errors import GeometryError
 from convt_onnx.plugins.conv_transpose import heuristics, op
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
-from convt_onnx.plugins.conv_transpose.schedule import Schedule
+from convt_onnx.plugins.conv_transpose.schedule import RESIDENT, Schedule
 from convt_onnx.reference import conv_transpose as oracle
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -61,6 +61,27 @@ def draw_schedule(rng: random.Random, problem: Problem) -> Schedule:
         flat=rng.random() < 0.4,
         k_major=rng.random() < 0.5,
         round_x=problem.tf32 and rng.random() < 0.5,
+    )
+
+
+def draw_resident(rng: random.Random, problem: Problem) -> Schedule | None:
+    """A schedule that keeps the weight in shared memory, or None where an axis cannot be fused."""
+    if not all(fusable(a) for a in lifted_axes(problem.spec)):
+        return None
+    return replace(
+        heuristics.gemm_schedule(problem, Device(), (True, True, True)),
+        kind=RESIDENT,
+        aligned=(rng.random() < 0.5,) * 3,
+        block_m=rng.choice((32, 64)),
+        block_n=rng.choice((16, 32, 64)),
+        block_k=16,
+        flat=False,
+        k_major=rng.random() < 0.5,
+        round_x=problem.tf32 and rng.random() < 0.5,
+        stages=rng.choice((1, 1, 2)),
+        column_tiles=rng.choice((1, 1, 2, 3)),
+        workers=rng.choice((1, 2, 3)),
+        prefetch=rng.choice((0, 1, 2)),
     )
 
 

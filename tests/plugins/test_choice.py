@@ -9,12 +9,15 @@ import pytest
 from convt_onnx.plugins.conv_transpose import autotune, heuristics, op, router, tuned
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.resident import part_widths
 from convt_onnx.plugins.conv_transpose.schedule import (
     DIRECT,
     GEMM,
+    RESIDENT,
     Schedule,
     largest_divisor,
     packing_of,
+    resident_parts,
     vector_width,
 )
 from convt_onnx.spec import ConvTransposeSpec
@@ -44,7 +47,7 @@ def test_every_choice_fits_the_device_and_fuses_only_what_can_be(shared, capabil
     for seed in range(120):
         p = drawn(seed)
         for schedule in (
-            heuristics.choose(p, device),
+            *heuristics.candidates(p, device),
             heuristics.gemm_schedule(p, device, heuristics.fused_axes(p)),
         ):
             assert heuristics.fits(p, schedule, device), (p, schedule)
@@ -65,7 +68,30 @@ def test_choices_are_deterministic_and_first_among_the_candidates():
 
 def test_depthwise_is_direct_and_dense_is_not():
     assert heuristics.choose(problem((64, 64), 64), Device()).kind == DIRECT
-    assert heuristics.choose(problem(), Device()).kind == GEMM
+    assert heuristics.choose(problem(), Device()).kind == RESIDENT
+    assert heuristics.choose(problem(dtype="float32"), Device()).kind == GEMM
+
+
+def test_weights_are_resident_where_shared_memory_and_processors_suffice():
+    assert heuristics.choose(problem(), Device("older", 80)).kind == GEMM
+    assert heuristics.choose(problem(), Device("small", 120, shared_bytes=49152)).kind == GEMM
+    assert heuristics.choose(problem((512, 256)), Device()).kind == GEMM  # the weight is too large
+    assert (
+        heuristics.choose(problem((64, 64), kernel=5, channels_last_in=True), Device()).kind == GEMM
+    )
+
+
+def test_parts_hold_all_columns_and_skip_what_no_phase_has():
+    p = problem(channels=(64, 32), sizes=(64, 64))
+    schedule = heuristics.choose(p, Device())
+    parts = resident_parts(p, schedule)
+    packing = packing_of(p, schedule)
+    assert sum(parts.widths) * (packing.padded_columns // packing.tile_n) == packing.padded_columns
+    # k3 s2: one phase of the height has one of the two shifts, the other has both.
+    assert sorted(bits.bit_count() for bits in parts.blocks) == [2, 4]
+    assert part_widths(288, 64, 1) == (64, 64, 64, 64, 32)
+    assert part_widths(288, 128, 3) == (128,)
+    assert part_widths(9, 64, 1) == (16,)
 
 
 def test_zeros_are_split_off_in_three_dimensions_but_the_width_stays_fused():

@@ -16,7 +16,16 @@ from convt_onnx.plugins.conv_transpose.activations import (
 from convt_onnx.plugins.conv_transpose.problem import Device
 from convt_onnx.spec import ConvTransposeSpec
 
-from .drawing import check, draw_schedule, draw_sizes, draw_spec, operands, poisoned, wanted
+from .drawing import (
+    check,
+    draw_resident,
+    draw_schedule,
+    draw_sizes,
+    draw_spec,
+    operands,
+    poisoned,
+    wanted,
+)
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 SPEC = ConvTransposeSpec(16, 12, 2, (3, 4), (2, 3), (1, 1), (1, 0), (0, 2), (1, 0))
@@ -46,6 +55,22 @@ def test_drawn_geometries_and_gemm_schedules(dtype, seed):
         lambda problem: draw_schedule(rng, problem),
         tf32=rng.random() < 0.3,
     )
+
+
+@pytest.mark.parametrize("width", [5, 6, 8])  # read in words of 1, 2 and, in half precision, 4
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_drawn_geometries_and_schedules_with_resident_weights(dtype, width):
+    rng = random.Random(f"resident {dtype}{width}")
+    torch.manual_seed(width)
+    schedule = None
+    while schedule is None:
+        spec = draw_spec(rng)
+        inner, outer = min(5, spec.in_per_group), min(4, spec.out_per_group)
+        spec = replace(spec, in_channels=inner * spec.group, out_channels=outer * spec.group)
+        x, w, _ = operands(spec, 1, (4,) * spec.ndim, dtype, last=False)
+        schedule = draw_resident(rng, op.make_problem(x, w, spec, tf32=rng.random() < 0.3))
+    sizes = (*draw_sizes(rng, spec, 3)[:-1], width)
+    run(spec, 2, sizes, dtype, rng.random() < 0.3, lambda _: schedule)
 
 
 @pytest.mark.parametrize("seed", range(4))

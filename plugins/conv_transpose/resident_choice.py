@@ -1,0 +1,141 @@
+"""Tiles of schedules that keep the weight in shared memory: pure functions, deterministic.
+
+The figures behind the choices are in README.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.resident import shared_bytes
+from convt_onnx.plugins.conv_transpose.schedule import (
+    RESIDENT,
+    Schedule,
+    packing_of,
+    program_count,
+    resident_parts,
+    row_count,
+)
+
+# Before it, shared memory holds few weights beside tiles of x.
+OLDEST = 90
+# Unrolled products beyond this many take long to compile.
+MAX_PRODUCTS = 40
+REGISTERS = 65536
+# Multiplications and additions that an H200 does in float16 while it moves a byte.
+OPERATIONS_PER_BYTE = 184
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What a schedule varies; `each` counts programs on a processor."""
+
+    block_m: int
+    warps: int
+    each: int
+    prefetch: int
+    stages: int = 1
+    block_n: int = 64
+    column_tiles: int = 1
+
+
+# Few rows: everything is read at once.
+_SMALL = (Tile(64, 4, 4, 8),)
+# Two programs a processor hide each other's waiting; else one, or columns divided among programs.
+_LARGE = (
+    Tile(128, 8, 2, 3),
+    Tile(64, 4, 2, 0, 2),
+    Tile(64, 4, 4, 1, 1, 128, 3),
+    Tile(64, 4, 4, 2, 1, 64, 2),
+    Tile(64, 4, 4, 2, 1, 64, 4),
+    Tile(64, 4, 3, 2, 1, 64, 4),
+    Tile(128, 8, 1, 4),
+    Tile(128, 8, 1, 1),
+)
+# What else the autotuner tries.
+_MORE = (Tile(128, 8, 2, 1), Tile(64, 4, 3, 2), Tile(128, 8, 2, 1, 1, 128), Tile(32, 4, 4, 8))
+
+
+def preferred(problem: Problem, device: Device, base: Schedule) -> Schedule | None:
+    """The schedule to take instead of the GEMM schedule `base`, or None where that is faster."""
+    last = problem.channels_last_in
+    if problem.element_bytes != 2 or (last and computes(problem)):
+        return None
+    if problem.channels_last_out and not last:  # with words of x, stores are of pixels
+        return None
+    rows = row_count(problem, base) * problem.spec.group
+    tiles = _SMALL + _LARGE if rows <= 8 * 64 * device.processors else _LARGE + _SMALL
+    wide = packing_of(problem, base).columns > 128
+    for tile in tiles:
+        if tile.column_tiles > 1 and not wide:
+            continue
+        # Whole tiles ahead gain where several shifts of channels-last data are read.
+        if tile.stages > 1 and not (wide and last and any_shifts(problem, base)):
+            continue
+        for schedule in _schedules(problem, device, base, (tile,)):
+            if program_count(problem, schedule) >= device.processors * 3 // 4:
+                return schedule
+    return None
+
+
+def computes(problem: Problem) -> bool:
+    """Whether arithmetic rather than memory bounds a call."""
+    operations = 2 * problem.spec.macs_exact(problem.batch, problem.sizes)
+    return operations > OPERATIONS_PER_BYTE * problem.floor_bytes
+
+
+def any_shifts(problem: Problem, base: Schedule) -> bool:
+    """Whether x is read at more than one shift."""
+    return packing_of(problem, base).blocks > 1
+
+
+def resident_schedules(problem: Problem, device: Device, base: Schedule) -> list[Schedule]:
+    """What the autotuner tries with the layout of the GEMM schedule `base`."""
+    return _schedules(problem, device, base, _LARGE + _SMALL + _MORE)
+
+
+def _schedules(
+    problem: Problem, device: Device, base: Schedule, tiles: tuple[Tile, ...]
+) -> list[Schedule]:
+    if device.capability < OLDEST or not all(base.fused) or problem.spec.in_per_group < 16:
+        return []
+    found = (_schedule(problem, device, base, tile) for tile in tiles)
+    return list(dict.fromkeys(s for s in found if s is not None))
+
+
+def _schedule(problem: Problem, device: Device, base: Schedule, tile: Tile) -> Schedule | None:
+    """One schedule, or None where registers or shared memory do not suffice."""
+    schedule = replace(
+        base,
+        kind=RESIDENT,
+        block_m=tile.block_m,
+        block_n=max(tile.block_n, packing_of(problem, base).width_phases),
+        warps=tile.warps,
+        stages=tile.stages,
+        flat=False,
+        column_tiles=tile.column_tiles,
+        prefetch=tile.prefetch,
+    )
+    packing, parts = packing_of(problem, schedule), resident_parts(problem, schedule)
+    reads = packing.blocks * (packing.rows // packing.tile_k)
+    if not problem.channels_last_in:
+        reads //= packing.axes[2].blocks
+    schedule = replace(schedule, prefetch=min(tile.prefetch, reads - 1))
+    products = sum(b.bit_count() for b in parts.blocks) * (packing.rows // packing.tile_k)
+    threads = 32 * tile.warps
+    sums = tile.block_m * sum(parts.widths) // threads
+    shared = shared_bytes(
+        packing, parts, tile.block_m, problem.element_bytes, schedule.prefetch, tile.stages
+    )
+    if (
+        products > MAX_PRODUCTS
+        or sums + 60 > min(255, REGISTERS // (threads * tile.each))
+        or shared * tile.each > device.shared_bytes
+    ):
+        return None
+    tiles = packing.padded_columns // packing.tile_n * problem.spec.group
+    workers = max(1, device.processors * tile.each // tiles)
+    registers = REGISTERS // (threads * tile.each) // 8 * 8
+    schedule = replace(schedule, registers=registers if registers < 256 else 0)
+    return replace(schedule, workers=min(workers, -(-row_count(problem, schedule) // tile.block_m)))
