@@ -14,7 +14,7 @@ import onnx
 from convt_onnx import model_io
 from convt_onnx.errors import MissingPartError, UsageError
 from convt_onnx.graph.counting import op_counts
-from convt_onnx.optimization import OptimizeOptions, optimize
+from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
 from convt_onnx.tuning.choosing import Measured, measured
 from convt_onnx.tuning.options import SizeSet, TuneOptions
 from convt_onnx.tuning.ort import ort_runtime
@@ -86,7 +86,7 @@ class BenchEntry:
         target: What it was rewritten for; None where it was timed as it is.
         bytes: Model and external data.
         ops: Nodes by operator.
-        forms: Form by path of each ConvTranspose, where it was rewritten.
+        rewriting: What `optimize` returned, where the model was rewritten.
         runs: One for each set of input sizes.
     """
 
@@ -95,7 +95,7 @@ class BenchEntry:
     target: str | None
     bytes: int
     ops: Mapping[str, int]
-    forms: Mapping[str, str | None]
+    rewriting: OptimizeResult | None = None
     runs: tuple[BenchRun, ...] = ()
 
 
@@ -168,14 +168,14 @@ def _contestants(
     count = len(paths) * (1 + len(options.targets))
     for i, (path, label) in enumerate(zip(paths, _labels(paths), strict=True)):
         progress(f"reading {path.name}", i / len(paths))
-        yield _contestant(path, BenchEntry(label, path, None, 0, {}, {}))
+        yield _contestant(path, BenchEntry(label, path, None, 0, {}))
         for j, target in enumerate(options.targets):
             progress(f"optimising {path.name} for {target}", (i + j) / count)
             out = folder / f"{i}-{j}.onnx"
             wanted = OptimizeOptions(target=target, checks=options.checks, tune=options.tune)
             result = optimize(path, out, wanted, tune_progress=progress)
-            forms = {d.path: d.form for d in result.decisions}
-            yield _contestant(out, BenchEntry(f"{label} · {target}", path, target, 0, {}, forms))
+            made = replace(result, output=None)
+            yield _contestant(out, BenchEntry(f"{label} · {target}", path, target, 0, {}, made))
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:

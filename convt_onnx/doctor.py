@@ -8,8 +8,8 @@ import platform
 from dataclasses import dataclass
 
 PACKAGES = (
-    "onnx onnx-ir numpy ml_dtypes click rich platformdirs onnxruntime onnxruntime-gpu onnxscript "
-    "torch triton tensorrt tensorrt-rtx-cu13-libs"
+    "onnx onnx-ir numpy ml_dtypes click rich platformdirs jinja2 onnxruntime onnxruntime-gpu "
+    "onnxscript torch triton tensorrt tensorrt-rtx-cu13-libs"
 ).split()
 
 

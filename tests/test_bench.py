@@ -79,8 +79,8 @@ def test_targets(source):
     labels = [e.label for e in result.entries]
     assert labels == ["model.onnx", "model.onnx · ort-cpu", "model.onnx · portable"]
     assert [e.target for e in result.entries] == [None, "ort-cpu", "portable"]
-    assert result.entries[0].forms == {}
-    assert result.entries[2].forms.keys() == {"up", "down"}
+    assert result.entries[0].rewriting is None
+    assert [d.path for d in result.entries[2].rewriting.decisions] == ["up", "down"]
     assert "ConvTranspose" not in result.entries[2].ops
     assert all(e.runs[0].time is not None for e in result.entries)
     assert [p.name for p in source.parent.iterdir()] == ["model.onnx"]
@@ -190,9 +190,28 @@ def test_the_page_shows_the_times(convt, source, slow, tmp_path):
 def test_the_page_of_targets_lists_forms(source):
     result = bench([source], replace(QUICK, targets=("portable",)))
     tree = parse(page(report_document(bench_report_of(result))))
+    assert tree.one("svg", id="error-over-tolerance")
+    assert [a.text for a in tree.all("a", href="#node-1")] == ["1. up"]
+    assert bars(tree.one("svg", id="work-per-node"))
+    assert tree.all("section", aria_labelledby="passes")
     table = next(t for t in tree.all("table") if "for each target" in t.one("caption").text)
     assert [th.text for th in table.all("th")][2:] == ["up", "down"]
     assert len(table.all("td")) == 2
+
+
+def test_the_nodes_of_several_targets_are_told_apart(source):
+    result = bench([source], replace(QUICK, targets=("portable", "ort-cpu")))
+    document = report_document(bench_report_of(result))
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(document)
+    assert [(n["number"], n["path"]) for n in document["nodes"]] == [
+        (1, "up · model.onnx · portable"),
+        (2, "down · model.onnx · portable"),
+        (3, "up · model.onnx · ort-cpu"),
+        (4, "down · model.onnx · ort-cpu"),
+    ]
+    tree = parse(page(document))
+    links = {a.attributes["href"][1:] for a in tree.all("a")}
+    assert links <= {e.attributes["id"] for e in tree.all() if "id" in e.attributes}
 
 
 def test_reports_are_not_replaced_without_force(convt, source, tmp_path):

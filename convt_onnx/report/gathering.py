@@ -57,7 +57,7 @@ def report_of(
         models=_models(result),
         nodes=nodes,
         proof=proof_of(result.verification),
-        passes=_passes(result),
+        passes=pass_rows(result),
         misses=result.misses,
         forms={name: form.summary for name, form in FORMS.items()},
         reasons=reasons_of(nodes, (m.reason for m in result.misses)),
@@ -111,7 +111,8 @@ def tried(result: OptimizeResult) -> list[str]:
     ]
 
 
-def _passes(result: OptimizeResult) -> tuple[PassRow, ...]:
+def pass_rows(result: OptimizeResult) -> tuple[PassRow, ...]:
+    """What each pass did."""
     summaries = {cls.name: cls.summary for cls in PASSES}
     names = [name for name in summaries if name in result.changes]
     return tuple(PassRow(name, summaries[name], result.changes[name]) for name in names)
@@ -134,15 +135,19 @@ def proof_of(verification: Verification | None) -> Proof | None:
 
 
 def node_rows(
-    decisions: Sequence[Decision], verification: Verification | None, tuning: Tuning | None
+    decisions: Sequence[Decision],
+    verification: Verification | None,
+    tuning: Tuning | None,
+    *,
+    first: int = 1,
 ) -> tuple[NodeRow, ...]:
-    """One row a decision, with what was timed and checked."""
+    """One row a decision, with what was timed and checked; numbered from `first` on."""
     checks = {} if verification is None else {c.path: c for c in verification.nodes}
     timings = {} if tuning is None else {n.path: n for n in tuning.nodes}
     reverted = () if tuning is None else tuning.reverted
     return tuple(
         _node_row(i, d, checks.get(d.path), timings.get(d.path), reverted=d.path in reverted)
-        for i, d in enumerate(decisions, 1)
+        for i, d in enumerate(decisions, first)
     )
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper
 
+from convt_onnx.benching import PROVIDER, BenchResult
 from convt_onnx.optimization import OptimizeResult
 from convt_onnx.report.contents import Peaks
 from convt_onnx.targets import get_target
@@ -26,15 +27,21 @@ RUNS = 5
 OPSET, IR_VERSION = 13, 8
 
 
-def peaks_for(result: OptimizeResult) -> Peaks | None:
-    """Peaks of the runtime that the target means, of the CPU provider where it means none.
+def peaks_for(result: OptimizeResult | BenchResult) -> Peaks | None:
+    """Peaks of the provider that the models are meant for.
 
-    None where there is nothing to judge, or the runtime is not on this machine.
+    None where the target means none, where that is not on this machine, or where there is no node
+    to judge.
     """
-    threads = 0 if result.tuning is None else result.tuning.threads
-    provider = get_target(result.target).provider or "CPUExecutionProvider"
-    runtime = ort_runtime(provider, threads)
-    if runtime is None or not result.decisions:
+    if isinstance(result, BenchResult):
+        provider, threads = PROVIDER, result.threads
+        judged = any(e.rewriting is not None and e.rewriting.decisions for e in result.entries)
+    else:
+        provider = get_target(result.target).provider
+        threads = 0 if result.tuning is None else result.tuning.threads
+        judged = bool(result.decisions)
+    runtime = ort_runtime(provider, threads) if provider and judged else None
+    if runtime is None:
         return None
     try:
         return measure_peaks(runtime)

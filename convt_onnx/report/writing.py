@@ -60,8 +60,8 @@ def write_report(
 ) -> Path:
     """Write what `optimize` or `bench` found out as one HTML page or as JSON.
 
-    For `optimize`, measures what the machine can do, for about a second, where its runtime is
-    here. Nothing is left behind where writing fails.
+    Measures what the machine can do, for about a second, where there are nodes to judge by it.
+    Nothing is left behind where writing fails.
 
     Args:
         result: What was returned.
@@ -74,10 +74,11 @@ def write_report(
     """
     path = Path(path)
     check_report_path(path, force=force)
+    peaks = peaks_for(result)
     if isinstance(result, BenchResult):
-        report = bench_report_of(result, command)
+        report = bench_report_of(result, command, peaks)
     else:
-        report = report_of(result, command, peaks_for(result))
+        report = report_of(result, command, peaks)
     data = rendered(report, path.suffix.lower())
     try:
         with staging() as stage, stage.open(path) as file:

@@ -10,6 +10,7 @@ import pytest
 from convt_onnx.report import page as page_module
 from convt_onnx.report.gathering import report_of
 from convt_onnx.report.page import MAX_BYTES, page
+from convt_onnx.report.peaks import peaks_for
 from convt_onnx.report.writing import report_document
 
 from ..graph.building import array, model
@@ -17,6 +18,7 @@ from .made_up import PEAKS, two_nodes, untimed, with_times
 from .parsed import bars, parse
 
 HOSTILE = '</title><script>alert(1)</script><img src=x onerror="alert(2)">\'"&{{7*7}}\x1b[31m\u202e'
+EMPTY = "g (float[2] x) => (float[2] y) { y = Relu (x) }"
 COMMAND = ["convt-onnx", "optimize", "a model.onnx", "--report", "<b>.html"]
 
 
@@ -126,6 +128,18 @@ def test_the_original_that_was_kept_is_told(result):
     _, tree = shown(replace(result, modified=False))
     assert "the original was kept, byte for byte" in tree.one("header").text
     assert [s for s, _, _ in bars(tree.one("svg", id="time-per-model"))] == ["before", "before"]
+
+
+def test_a_target_without_a_runtime_here_has_no_peaks(tmp_path):
+    assert peaks_for(untimed(tmp_path, target="portable")) is None
+    assert peaks_for(untimed(tmp_path, model(EMPTY))) is None
+
+
+def test_peaks_are_those_of_the_runtime(tmp_path):
+    peaks = peaks_for(untimed(tmp_path))
+    assert 1e8 < peaks.flops_per_s < 1e14
+    assert 1e8 < peaks.bytes_per_s < 1e13
+    assert "CPUExecutionProvider" in peaks.how
 
 
 def test_without_peaks_there_is_no_roof(result, tmp_path):
@@ -261,8 +275,7 @@ def test_contrast(result, scheme):
 
 
 def test_a_model_without_nodes_has_a_page(tmp_path):
-    proto = model("g (float[2] x) => (float[2] y) { y = Relu (x) }")
-    _, tree = shown(untimed(tmp_path, proto), peaks=None)
+    _, tree = shown(untimed(tmp_path, model(EMPTY)), peaks=None)
     assert "no ConvTranspose" in tree.one("header").text
     assert not tree.all("section", aria_labelledby="nodes")
     assert {a.attributes["href"][1:] for a in tree.all("a")} <= ids(tree)
