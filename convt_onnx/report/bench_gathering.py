@@ -26,7 +26,12 @@ def bench_report_of(
         command: The command line; None where Python called.
         peaks: What the machine can do, for the roofline.
     """
-    rewrites = [(e.label, e.rewriting) for e in result.entries if e.rewriting is not None]
+    several = len({e.path for e in result.entries}) > 1
+    rewrites = [
+        (e.label if several else e.target or "", e.rewriting)
+        for e in result.entries
+        if e.rewriting is not None
+    ]
     only = rewrites[0][1] if len(rewrites) == 1 else None
     nodes = tuple(_nodes(rewrites))
     misses = () if only is None else only.misses
