@@ -52,6 +52,19 @@ def _range(option: str, text: str) -> Callable[[F], F]:
     show_default=True,
     help="Compare model and parsed network.",
 )
+@click.option(
+    "--plugin",
+    default="off",
+    show_default=True,
+    metavar="MODE",
+    help="Layers that run this project's kernels: off; python, where this package is installed; "
+    "aot, in the engine itself (TensorRT 10.9); auto.",
+)
+@click.option(
+    "--override",
+    is_flag=True,
+    help="Parse MODEL as it is, with the plugin in place of every ConvTranspose.",
+)
 @click.option("--timing-cache", type=ModelPath, help="A file of timings, read and written.")
 @click.option(
     "--compute-capability",
@@ -120,6 +133,8 @@ def _options(choices: dict[str, Any], echo: Any) -> Any:
         backend=choices["backend"],
         optimize=choices["optimize"],
         verify=choices["verify"],
+        plugin="auto" if choices["override"] and choices["plugin"] == "off" else choices["plugin"],
+        override=choices["override"],
         profiles=read_profiles(*ranges),
         settings=Settings(
             timing_cache=choices["timing_cache"],

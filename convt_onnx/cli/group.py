@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare_command", "Tell what is different between two models, node by node."),
     "build": ("build_command", "Build a TensorRT or TensorRT-RTX engine and check it."),
     "ort-library": ("ort_library_command", "Build the plugin for ONNX Runtime."),
+    "run": ("run_command", "Run an engine on its device."),
     "explain": ("explain_command", "Tell more about a reason id."),
     "models": ("models_command", "List or export the decoders that come with the tool."),
     "doctor": ("doctor_command", "Tell what is installed and which parts work."),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   convt-onnx verify model.onnx model.convt.onnx
+  convt-onnx verify model.onnx model.engine
   convt-onnx verify model.onnx other.onnx --inputs batch.npz --atol 1e-3
 """
 
@@ -37,8 +38,9 @@ def command(
     as_json: bool,
     verbose: int,
 ) -> int:
-    """Run ORIGINAL and OTHER on the same inputs in ONNX Runtime and compare every output.
+    """Run ORIGINAL and OTHER on the same inputs and compare every output.
 
+    Models run in ONNX Runtime; OTHER may be an engine, which runs on its device.
     Prints PASSED or FAILED; names the first value that differs.
     """
     from convt_onnx.cli import output as out

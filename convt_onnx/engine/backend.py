@@ -63,12 +63,16 @@ class Backend:
         old = self.name == "tensorrt-rtx" and self.version < RTX_GROUPED_3D
         return "tensorrt-rtx-1.4" if old else self.name
 
-    @property
-    def network_flags(self) -> int:
-        """Strongly typed, where that is still a choice; the flag's number differs by version."""
+    def network_flags(self, *, aot: bool = False) -> int:
+        """Strongly typed, where that is still a choice; the flags' numbers differ by version.
+
+        Args:
+            aot: Prefer plugins that the engine holds.
+        """
         flags = self.module.NetworkDefinitionCreationFlag
         value = 0
-        for name in ("EXPLICIT_BATCH", "STRONGLY_TYPED"):
+        preferred = ("PREFER_AOT_PYTHON_PLUGINS",) if aot else ()
+        for name in ("EXPLICIT_BATCH", "STRONGLY_TYPED", *preferred):
             flag = getattr(flags, name, None)
             value |= 0 if flag is None else 1 << int(flag)
         return value

@@ -20,6 +20,7 @@ from convt_onnx.engine.inspector import inspect_engine
 from convt_onnx.engine.layers import Layer, layers
 from convt_onnx.engine.log import cause
 from convt_onnx.engine.network import Network, parse
+from convt_onnx.engine.plugins import choose_mode, register
 from convt_onnx.engine.profiles import (
     Input,
     Profile,
@@ -54,6 +55,11 @@ class BuildOptions:
         verify: Whether to prove the rewritten model and the parsed network.
         profiles: Ranges for open inputs.
         settings: The builder's.
+        plugin: Whether ConvTranspose nodes may become plugin layers, and of which kind: "off",
+            "python" (the engine runs where this package is), "aot" (the engine holds the kernels),
+            or "auto" for the better one that the backend has.
+        override: Put the plugin in place of ConvTranspose while parsing; the model is parsed as
+            it is.
         inputs: An .npz file to verify with.
         force: Whether to replace files that exist.
         echo: Called with each line of TensorRT's log.
@@ -62,6 +68,8 @@ class BuildOptions:
     backend: str = "auto"
     optimize: bool = True
     verify: bool = True
+    plugin: str = "off"
+    override: bool = False
     profiles: tuple[Profile, ...] = ()
     settings: Settings = field(default_factory=Settings)
     inputs: Path | None = None
@@ -77,6 +85,7 @@ class BuildResult:
         source, engine: The files.
         backend: Title and version of the builder.
         target: What the model was optimised for.
+        plugin: The kind of plugin, "off" where none may be used.
         decisions: What became of each ConvTranspose; empty where nothing was optimised.
         verification: Of the rewritten model; None where nothing was rewritten.
         layers: The network's layers.
@@ -94,6 +103,7 @@ class BuildResult:
     engine: Path
     backend: str
     target: str
+    plugin: str
     decisions: tuple[Decision, ...]
     verification: Verification | None
     layers: tuple[Layer, ...]
@@ -147,10 +157,25 @@ def build_engine(
         inputs = model_inputs(model_io.load(source).proto)
         check_profiles(inputs, options.profiles)
         job = _Job(source, engine, backend, options, Path(folder), progress, inputs)
-        parsed, optimized = job.model_to_parse()
+        mode = choose_mode(backend, options.plugin, override=options.override)
+        parsed, optimized = job.model_to_parse(plugin=mode != "off")
+        keep = register(
+            backend,
+            mode,
+            parsed,
+            override=options.override,
+            capability=options.settings.plugin_capability,
+        )
         progress("parsing")
         began = time.perf_counter()
-        network = parse(backend, parsed, echo=options.echo)
+        network = parse(
+            backend,
+            parsed,
+            override=options.override,
+            aot=mode == "aot",
+            keep=keep,
+            echo=options.echo,
+        )
         parse_seconds = time.perf_counter() - began
         profiles = complete(network_inputs(network), options.profiles)
         found, checks, proof = job.checked(network, parsed, profiles)
@@ -164,6 +189,7 @@ def build_engine(
         engine=engine,
         backend=backend.title,
         target=backend.target,
+        plugin=mode,
         decisions=optimized.decisions if optimized else (),
         verification=optimized.verification if optimized else None,
         layers=found,
@@ -201,12 +227,15 @@ class _Job:
     progress: Progress
     inputs: Mapping[str, Input]
 
-    def model_to_parse(self) -> tuple[Path, OptimizeResult | None]:
+    def model_to_parse(self, *, plugin: bool) -> tuple[Path, OptimizeResult | None]:
         """The rewritten model in the temporary folder, or the model itself."""
-        if not self.options.optimize:
+        if not self.options.optimize or self.options.override:
             return self.source, None
         options = OptimizeOptions(
-            target=self.backend.target, verify=self.options.verify, checks=self._checks()
+            target=self.backend.target,
+            verify=self.options.verify,
+            checks=self._checks(),
+            plugin=plugin,
         )
         out = self.folder / "model.onnx"
         result = optimize(self.source, out, options, progress=self.progress)

@@ -34,6 +34,14 @@ class Settings:
     memory_mib: int | None = None
     optimization_level: int | None = None
 
+    @property
+    def plugin_capability(self) -> int | None:
+        """What plugins are compiled for ahead of time; None for the device that builds."""
+        if (self.hardware_compatibility or "").lower() == "ampere_plus":
+            return 80
+        first = _capability(self.compute_capabilities[0]) if self.compute_capabilities else ""
+        return int(first.removeprefix("SM")) if first.startswith("SM") else None
+
 
 def configure(network: Network, settings: Settings, profiles: Sequence[Profile]) -> Any:
     """A builder configuration.

@@ -8,6 +8,7 @@ from typing import Any
 
 from convt_onnx.engine.backend import Backend
 from convt_onnx.engine.log import cause, make_log
+from convt_onnx.engine.plugins import problem
 from convt_onnx.errors import MissingPartError, ModelError, UsageError
 
 
@@ -20,6 +21,7 @@ class Network:
         definition: The backend's INetworkDefinition.
         builder, parser, log: What belongs to it.
         keep: What else must not be collected before the engine is built: plugin creators.
+        override: Whether plugins go before the parser's own operators of the same name.
     """
 
     backend: Backend
@@ -28,6 +30,7 @@ class Network:
     parser: Any
     log: Any
     keep: Any = None
+    override: bool = False
 
     @property
     def inputs(self) -> list[Any]:
@@ -41,7 +44,13 @@ class Network:
 
 
 def parse(
-    backend: Backend, path: Path, *, override: bool = False, keep: Any = None, echo: Any = None
+    backend: Backend,
+    path: Path,
+    *,
+    override: bool = False,
+    aot: bool = False,
+    keep: Any = None,
+    echo: Any = None,
 ) -> Network:
     """Read an ONNX file, with its external data, as a network.
 
@@ -49,6 +58,7 @@ def parse(
         backend: Whose parser.
         path: The file.
         override: Whether plugins go before the parser's own operators of the same name.
+        aot: Whether plugins that exist in both kinds are taken ahead of time.
         keep: Registered creators.
         echo: Called with each message of the log.
 
@@ -67,7 +77,7 @@ def parse(
             where=cause(log) or str(error),
             help="TensorRT builds on a machine with a GPU; TensorRT-RTX builds on any",
         ) from error
-    definition = builder.create_network(backend.network_flags)
+    definition = builder.create_network(backend.network_flags(aot=aot))
     parser = trt.OnnxParser(definition, log)
     if override:
         flag = getattr(trt.OnnxParserFlag, "ENABLE_PLUGIN_OVERRIDE", None)
@@ -79,8 +89,13 @@ def parse(
             )
         parser.set_flag(flag)
     if not parser.parse_from_file(str(path)):
-        raise _refusal(backend, parser, log)
-    return Network(backend, definition, builder, parser, log, keep)
+        raise problem(keep) or _refusal(backend, parser, log)
+    return Network(backend, definition, builder, parser, log, keep, override)
+
+
+def reparse(network: Network, path: Path) -> Network:
+    """Read another file as the network was read, with the same plugins."""
+    return parse(network.backend, path, override=network.override, keep=network.keep)
 
 
 def _refusal(backend: Backend, parser: Any, log: Any) -> ModelError:

@@ -8,8 +8,9 @@ from pathlib import Path
 import onnx
 
 from convt_onnx import model_io
-from convt_onnx.engine.network import Network, parse
+from convt_onnx.engine.network import Network, reparse
 from convt_onnx.engine.simulate import SimulationGapError, simulate, unknown_kinds
+from convt_onnx.engine.simulate_plugins import plugin_rules
 from convt_onnx.verify import Source, VerifyOptions
 from convt_onnx.verify.compare import Comparison, compare
 from convt_onnx.verify.session import Arrays, RunError
@@ -55,14 +56,15 @@ def prove(
         original, rewritten = float32_twin(original), float32_twin(rewritten)
         twin = folder / "twin.onnx"
         onnx.save(rewritten.proto, twin)
-        network = parse(network.backend, twin)
+        network = reparse(network, twin)
     elif quantised:
         original = replace(original, as_written=True)
-    if gaps := unknown_kinds(network):
+    rules = plugin_rules(rewritten.proto)
+    if gaps := unknown_kinds(network, rules):
         return Proof(None, (), f"no rule for {', '.join(sorted(gaps))}")
     try:
         feeds, wanted = _reference(original, rewritten, options)
-        got = simulate(network, feeds, max_macs=MAX_MACS)
+        got = simulate(network, feeds, max_macs=MAX_MACS, plugins=rules)
     except (SimulationGapError, RunError) as error:
         return Proof(None, (), f"{error.what}: {error.where}")
     tolerance = tolerance_for(options, quantised)

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from convt_onnx.engine.layers import kind_of, raw_layers
+from convt_onnx.engine.layers import kind_of, onnx_node, raw_layers
 from convt_onnx.engine.network import Network
 from convt_onnx.engine.simulate_convolution import convolution, deconvolution
 from convt_onnx.engine.simulate_layers import RULES, Array, Call
+from convt_onnx.engine.simulate_plugins import Rule
 from convt_onnx.errors import ConvtError, ExitCode
 
 DTYPES = {
@@ -35,6 +37,7 @@ DTYPES = {
 # tensor has.
 CONDITIONALS = {"CONDITION", "CONDITIONAL_INPUT", "CONDITIONAL_OUTPUT"}
 CONDITION = "\0condition"
+PLUGIN = "PLUGIN_V3"
 ALL_RULES: Mapping[str, Callable[[Call], Array]] = {
     **RULES,
     "CONDITIONAL_INPUT": lambda call: call.array(0),
@@ -65,32 +68,39 @@ class Budget:
             raise SimulationGapError("the network is too large to simulate", where=raw.name)
 
 
-def unknown_kinds(network: Network) -> frozenset[str]:
+def unknown_kinds(network: Network, plugins: Mapping[str, Rule]) -> frozenset[str]:
     """Kinds of layers, and element types, that `simulate` does not know."""
     found = set()
     kinds = [kind_of(network, raw) for raw in raw_layers(network)]
-    found |= set(kinds) - ALL_RULES.keys() - CONDITIONALS
+    found |= set(kinds) - ALL_RULES.keys() - CONDITIONALS - {PLUGIN}
     if kinds.count("CONDITION") > 1:
         found.add("more than one CONDITION")
     for raw in raw_layers(network):
+        if kind_of(network, raw) == PLUGIN and (onnx_node(raw) or raw.name) not in plugins:
+            found.add(f"{PLUGIN} {raw.name}")
         found |= {raw.get_output(i).dtype.name for i in range(raw.num_outputs)} - DTYPES.keys()
     return frozenset(found)
 
 
 def simulate(
-    network: Network, feeds: Mapping[str, npt.NDArray[Any]], *, max_macs: int | None = None
+    network: Network,
+    feeds: Mapping[str, npt.NDArray[Any]],
+    *,
+    max_macs: int | None = None,
+    plugins: Mapping[str, Rule] = MappingProxyType({}),
 ) -> dict[str, npt.NDArray[Any]]:
     """Outputs of a network by name.
 
     Args:
         network: A parsed model.
         feeds: An array for each input.
+        plugins: What plugin layers compute, by ONNX node.
         max_macs: Multiply-adds that all convolutions together may take.
 
     Raises:
         SimulationGapError: It holds a layer that there is no rule for, or is too large.
     """
-    if gaps := unknown_kinds(network):
+    if gaps := unknown_kinds(network, plugins):
         raise SimulationGapError(
             "the network cannot be simulated", where=f"no rule for {', '.join(sorted(gaps))}"
         )
@@ -101,7 +111,7 @@ def simulate(
     pending = list(raw_layers(network))
     budget = Budget(max_macs)
     while pending:
-        waiting = [raw for raw in pending if not _compute(network, raw, values, budget)]
+        waiting = [raw for raw in pending if not _compute(network, raw, values, budget, plugins)]
         if len(waiting) == len(pending):
             raise SimulationGapError("the network's layers wait for each other")
         pending = waiting
@@ -109,7 +119,11 @@ def simulate(
 
 
 def _compute(
-    network: Network, raw: Any, values: dict[str, npt.NDArray[Any]], budget: Budget
+    network: Network,
+    raw: Any,
+    values: dict[str, npt.NDArray[Any]],
+    budget: Budget,
+    plugins: Mapping[str, Rule],
 ) -> bool:
     """Compute one layer, if everything that it reads is there."""
     tensors = [raw.get_input(i) for i in range(raw.num_inputs)]
@@ -126,6 +140,9 @@ def _compute(
     output = raw.get_output(0)
     if kind == "CONDITIONAL_OUTPUT":
         result = call.array(0 if values[CONDITION].all() else 1)
+    elif kind == PLUGIN:
+        operands = [a for a in call.inputs if a is not None]
+        result = plugins[onnx_node(raw) or raw.name](operands)
     else:
         if kind in ("CONVOLUTION", "DECONVOLUTION"):
             budget.spend(raw, call.array(0).shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from convt_onnx import model_io
+from convt_onnx.engine.header import is_engine
 from convt_onnx.verify.session import Source
 from convt_onnx.verify.verification import Verification, VerifyOptions, verify
 
@@ -12,11 +13,12 @@ from convt_onnx.verify.verification import Verification, VerifyOptions, verify
 def verify_files(
     original: str | Path, other: str | Path, options: VerifyOptions | None = None
 ) -> Verification:
-    """Run both models on the same inputs in ONNX Runtime and compare every output.
+    """Run both models on the same inputs and compare every output.
 
     Args:
-        original: The reference.
-        other: What must compute the same; its inputs and outputs must have the same names.
+        original: The reference, which runs in ONNX Runtime.
+        other: What must compute the same; its inputs and outputs must have the same names. An
+            engine runs on the device that it was built for.
         options: Inputs, sizes, seed and tolerances.
 
     Raises:
@@ -24,6 +26,10 @@ def verify_files(
         VerificationError: `other` does not run, or has other outputs.
         MissingPartError: onnxruntime is not installed.
     """
+    if is_engine(Path(other)):
+        from convt_onnx.engine.compare import verify_engine
+
+        return verify_engine(Path(original), Path(other), options or VerifyOptions())
     sources = []
     for path in (Path(original), Path(other)):
         loaded = model_io.load(path)

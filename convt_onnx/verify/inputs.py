@@ -61,18 +61,7 @@ def from_file(path: Path, described: Sequence[Described]) -> Inputs:
     Raises:
         UsageError: The file cannot be read, or an input is missing.
     """
-    try:
-        data = np.load(path, allow_pickle=False)
-        if not isinstance(data, np.lib.npyio.NpzFile):
-            raise TypeError("an .npy file holds one array without a name")
-        with data:
-            given = {k: data[k] for k in data.files}
-    except (OSError, TypeError, ValueError, EOFError, BadZipFile) as error:
-        raise UsageError(
-            f"cannot read inputs from {path}",
-            where=str(error),
-            help="numpy.savez(FILE, NAME=array, ...) writes one; it may hold no objects",
-        ) from error
+    given = read_arrays(path)
     arrays = {}
     for name, kind, _ in described:
         key = name if name in given else f"in_{name}"
@@ -85,6 +74,26 @@ def from_file(path: Path, described: Sequence[Described]) -> Inputs:
         arrays[name] = given[key].astype(TYPES.get(kind, given[key].dtype), copy=False)
     _check(described, {name: a.shape for name, a in arrays.items()}, str(path))
     return Inputs(arrays, "file")
+
+
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an .npz file by name.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        data = np.load(path, allow_pickle=False)
+        if not isinstance(data, np.lib.npyio.NpzFile):
+            raise TypeError("an .npy file holds one array without a name")
+        with data:
+            return {k: data[k] for k in data.files}
+    except (OSError, TypeError, ValueError, EOFError, BadZipFile) as error:
+        raise UsageError(
+            f"cannot read inputs from {path}",
+            where=str(error),
+            help="numpy.savez(FILE, NAME=array, ...) writes one; it may hold no objects",
+        ) from error
 
 
 def candidates(

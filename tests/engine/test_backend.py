@@ -93,7 +93,7 @@ class TestDifferences:
             "10.3",
             NetworkDefinitionCreationFlag=self.flags(EXPLICIT_BATCH=0, STRONGLY_TYPED=1),
         )
-        assert [Backend("tensorrt", m).network_flags for m in (ten, eleven, both)] == [2, 1, 3]
+        assert [Backend("tensorrt", m).network_flags() for m in (ten, eleven, both)] == [2, 1, 3]
 
     def test_an_option_that_a_version_lacks_is_named(self):
         has = module("t", "10.0", HardwareCompatibilityLevel=type("E", (), {"__members__": {}}))
