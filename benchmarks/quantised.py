@@ -160,14 +160,18 @@ def by_node(
         for name in names:
             step = step_of(before, y, truth[y])
             found = compare(got[name], truth[name], 1.0 if name != y else step)
-            tie = 0.0 if name == y else from_tie(truth[y] / step, got[name] != truth[name])
+            tie = (
+                0.0
+                if name == y
+                else from_tie(truth[y].astype(np.float64) / step, got[name] != truth[name])
+            )
             total += replace(found, tie=tie)
     return total
 
 
 def from_tie(steps: np.ndarray, moved: np.ndarray) -> float:
     """The largest distance of the values that moved from the middle of two integers."""
-    exact = steps.astype(np.float64)[moved]
+    exact = steps[moved]
     return float(np.abs(exact - np.floor(exact) - 0.5).max(initial=0.0))
 
 
