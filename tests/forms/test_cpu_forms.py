@@ -1,0 +1,166 @@
+"""What the forms that are made for ONNX Runtime's CPU kernels look like there."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+
+from convt_onnx.forms import FORMS, Setting
+from convt_onnx.graph.node import find_nodes, read_node
+from convt_onnx.spec import ConvTransposeSpec
+
+from .drawn import Drawn, build, compare, lowered
+from .quantising import Quantised
+from .quantising import build as build_quantised
+
+X86 = platform.machine() in ("x86_64", "AMD64")
+
+
+def spec(n, channels, group=1, k=4, s=2, p=1):
+    ci, co = channels
+    return ConvTransposeSpec(
+        ci, co, group, (k,) * n, (s,) * n, (1,) * n, (p,) * n, (p + 1,) * n, (0,) * n
+    )
+
+
+def case_of(each, sizes, open_sizes="static", **changed):
+    fields = {
+        "spec": each,
+        "sizes": sizes,
+        "bias": True,
+        "opset": 17,
+        "dtype": "float32",
+        "open": open_sizes,
+        "run_time_weight": False,
+        "depth_to_space": True,
+        "shape_ops": True,
+        "mlas": True,
+        "seed": 3,
+    }
+    return Drawn(**(fields | changed))
+
+
+def assert_right(case, *forms):
+    """At the sizes of the case and, where they are open, at others."""
+    proto = lowered(case, forms)
+    compare(case, proto, forms, case.sizes, 2)
+    if case.open == "all":
+        compare(case, proto, forms, tuple(n + 2 for n in case.sizes), 3)
+
+
+def refusals(model, setting):
+    read = ir.from_proto(model)
+    found = next(find_nodes(read))
+    node = read_node(found.node, found.path, read.ir_version, {})
+    return {name: form.check(node, setting) for name, form in FORMS.items()}
+
+
+def optimised(proto, tmp_path):
+    """The graph that ONNX Runtime makes of it."""
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    options.log_severity_level = 4
+    ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnx.load(options.optimized_model_filepath).graph.node
+
+
+def one_axis_moves(perm):
+    order = list(perm)
+    return any(order[:i] + order[i + 1 :] == sorted(order[:i] + order[i + 1 :]) for i in perm)
+
+
+@pytest.mark.parametrize("open_sizes", ["static", "spatial", "all"])
+@pytest.mark.parametrize("form", ["phases", "phases-split", "overlap-add"])
+@pytest.mark.parametrize(("n", "group"), [(1, 1), (2, 1), (2, 3), (3, 2)])
+def test_every_transpose_moves_one_axis(n, group, form, open_sizes):
+    case = case_of(spec(n, (3 * group, 2 * group), group), (3, 5, 4)[:n], open_sizes)
+    perms = [
+        list(a.ints)
+        for node in lowered(case, [form]).graph.node
+        for a in node.attribute
+        if node.op_type == "Transpose"
+    ]
+    assert len(perms) == n
+    assert all(one_axis_moves(p) for p in perms), perms
+    assert_right(case, form)
+
+
+@pytest.mark.skipif(not X86, reason="blocks of 8 or 16 channels are x86's")
+@pytest.mark.parametrize(
+    ("each", "plain", "blocked"),
+    [
+        (spec(1, (18, 8)), "phases", "phases-blocked"),
+        (spec(2, (18, 8)), "phases", "phases-blocked"),
+        (spec(1, (16, 16), 16, 6, 3), "phases", "phases-blocked"),
+        (spec(1, (16, 16), 16, 6, 3), "phases", "phases-split"),
+        (spec(1, (16, 8)), "unfold", "phases"),
+    ],
+    ids=["1-D", "2-D", "depthwise rows", "depthwise parts", "one axis"],
+)
+def test_the_convolution_is_computed_in_blocks(each, plain, blocked, tmp_path):
+    case = case_of(each, (9, 7)[: each.ndim])
+    for form, wanted in ((plain, False), (blocked, True)):
+        nodes = optimised(lowered(case, [form]), tmp_path)
+        kinds = {n.domain for n in nodes if n.op_type in ("Conv", "FusedConv")}
+        assert ("com.microsoft.nchwc" in kinds) == wanted, (form, kinds)
+    assert_right(case, plain, blocked)
+
+
+@pytest.mark.parametrize("open_sizes", ["static", "all"])
+def test_unfold_leaves_no_overlap(open_sizes):
+    each = spec(2, (6, 3), group=3, k=8, s=3)
+    case = case_of(each, (3, 5), open_sizes)
+    (node,) = (n for n in lowered(case, ["unfold"]).graph.node if n.op_type == "ConvTranspose")
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    assert attributes["kernel_shape"] == attributes["strides"] == [3, 3]
+    assert_right(case, "unfold")
+
+
+@pytest.mark.parametrize(
+    ("each", "form", "reason"),
+    [
+        (spec(2, (16, 8)), "phases-blocked", "CT315"),
+        (spec(3, (18, 8)), "phases-blocked", "CT315"),
+        (spec(1, (12, 12), 12), "phases-blocked", "CT315"),
+        (spec(1, (6, 6)), "phases-blocked", "CT315"),
+        (spec(1, (18, 8), s=1), "phases-blocked", "CT302"),
+        (spec(1, (18, 8), s=1), "unfold", "CT302"),
+        (spec(2, (3, 3), k=100, s=2), "unfold", "CT305"),
+    ],
+)
+def test_forms_are_refused_where_they_gain_nothing(each, form, reason):
+    case = case_of(each, (120, 120, 3)[: each.ndim])
+    found = refusals(build(case, ["probe"]), Setting(17, mlas=True))[form]
+    assert found is not None
+    assert found.id == reason
+
+
+@pytest.mark.parametrize("form", ["unfold", "phases-blocked"])
+def test_forms_for_the_cpu_are_refused_elsewhere(form):
+    found = refusals(build(case_of(spec(1, (18, 8)), (9,)), ["probe"]), Setting(17))[form]
+    assert found is not None
+    assert found.id == "CT313"
+
+
+@pytest.mark.parametrize("form", ["unfold", "phases-blocked"])
+def test_quantised_weights_are_refused(form):
+    case = Quantised(spec(1, (18, 8)), (9,), axis=None)
+    found = refusals(build_quantised(case, ["probe"]), Setting(case.opset, mlas=True))[form]
+    assert found is not None
+    assert found.id == "CT314"
+
+
+def test_channels_that_fill_up_have_zero_weights():
+    case = case_of(spec(1, (18, 8)), (9,))
+    weights = [
+        onnx.numpy_helper.to_array(t)
+        for t in lowered(case, ["phases-blocked"]).graph.initializer
+        if len(t.dims) == 4
+    ]
+    assert [w.shape for w in weights] == [(16, 20, 1, 2)]
+    assert np.all(weights[0][:, 18:] == 0)
