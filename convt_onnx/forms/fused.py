@@ -100,7 +100,7 @@ def finish(
 ) -> ir.Value:
     """Interleave the phases of `y` and crop what the output does not keep.
 
-    In the order of moves, `y` may have unit axes, or its phases on an axis of their own.
+    In the order of moves `y` may have unit axes in front of its last ones.
     """
     spec, rows = node.spec, _rows(node, axes)
     plan = Interleave(spec.out_channels, spec.strides, node.batch, rows, order, group)

@@ -58,9 +58,9 @@ REASONS = (
     ),
     Reason(
         "CT315",
-        "a blocked layout changes nothing",
+        "no channels to fill up",
         "ONNX Runtime computes convolutions in blocks of channels over one or two axes, with input "
-        "channels in multiples of 4 or, one channel a group, groups in multiples of 8. Where "
-        "`phases` already is one, or cannot become one, the form would only copy elements.",
+        "channels in multiples of 4. Where `phases` already is one, or groups or three axes rule "
+        "it out, zero channels would only cost time.",
     ),
 )

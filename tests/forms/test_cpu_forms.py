@@ -96,11 +96,10 @@ def test_every_transpose_moves_one_axis(n, group, form, open_sizes):
     [
         (spec(1, (18, 8)), "phases", "phases-blocked"),
         (spec(2, (18, 8)), "phases", "phases-blocked"),
-        (spec(1, (16, 16), 16, 6, 3), "phases", "phases-blocked"),
         (spec(1, (16, 16), 16, 6, 3), "phases", "phases-split"),
         (spec(1, (16, 8)), "unfold", "phases"),
     ],
-    ids=["1-D", "2-D", "depthwise rows", "depthwise parts", "one axis"],
+    ids=["1-D", "2-D", "depthwise", "one axis"],
 )
 def test_the_convolution_is_computed_in_blocks(each, plain, blocked, tmp_path):
     case = case_of(each, (9, 7)[: each.ndim])
@@ -126,7 +125,7 @@ def test_unfold_leaves_no_overlap(open_sizes):
     [
         (spec(2, (16, 8)), "phases-blocked", "CT315"),
         (spec(3, (18, 8)), "phases-blocked", "CT315"),
-        (spec(1, (12, 12), 12), "phases-blocked", "CT315"),
+        (spec(1, (18, 4), 2), "phases-blocked", "CT315"),
         (spec(1, (6, 6)), "phases-blocked", "CT315"),
         (spec(1, (18, 8), s=1), "phases-blocked", "CT302"),
         (spec(1, (18, 8), s=1), "unfold", "CT302"),
