@@ -142,12 +142,7 @@ def bench(
     options = options or BenchOptions()
     if not models:
         raise UsageError("no model to time", help="convt-onnx bench MODEL…")
-    runtime = ort_runtime(PROVIDER, options.tune.threads)
-    if runtime is None:
-        raise MissingPartError(
-            "onnxruntime is not installed, so nothing can be timed",
-            help="pip install 'convt-onnx[cpu]'",
-        )
+    runtime = _runtime(options.tune.threads)
     paths = [Path(m) for m in models]
     with TemporaryDirectory(prefix="convt-onnx-") as folder:
         contestants = list(_contestants(paths, options, Path(folder), progress))
@@ -160,6 +155,16 @@ def bench(
         entries=entries,
         notes=notes,
     )
+
+
+def _runtime(threads: int) -> Runtime:
+    runtime = ort_runtime(PROVIDER, threads)
+    if runtime is None:
+        raise MissingPartError(
+            "onnxruntime is not installed, so nothing can be timed",
+            help="pip install 'convt-onnx[cpu]'",
+        )
+    return runtime
 
 
 def _contestants(

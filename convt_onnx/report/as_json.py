@@ -15,8 +15,11 @@ from convt_onnx.reasons import REASONS, Refusal
 
 SCHEMA_VERSION = 1
 
+# What the json module reads back.
+Document = dict[str, Any]
 
-def document(kind: str, **content: Any) -> dict[str, Any]:
+
+def document(kind: str, **content: Any) -> Document:
     """A JSON document: schema version, tool version, kind, then the content as plain data."""
     head = {"schema_version": SCHEMA_VERSION, "convt_onnx": __version__, "kind": kind}
     return head | {name: plain(value) for name, value in content.items()}
@@ -41,7 +44,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def error_document(error: ConvtError) -> dict[str, Any]:
+def error_document(error: ConvtError) -> Document:
     """An error as a document of kind "error"."""
     return document(
         "error",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from convt_onnx.report.as_json import Document
 from convt_onnx.report.units import count_text, time_text
 
 # What is left of the width for the longest bar; its value is written behind it.
@@ -16,8 +16,6 @@ BAR_WIDTH = 74.0
 # Times the longest bar; a quartile beyond is cut there.
 MAX_WHISKER = 1.4
 LABEL_HEIGHT, BAR_HEIGHT, BAR_GAP, GROUP_GAP = 20, 14, 3, 14
-
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

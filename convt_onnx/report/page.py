@@ -11,12 +11,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from convt_onnx.report.as_json import Document
 from convt_onnx.report.bars import model_bars, time_bars, work_bars
 from convt_onnx.report.plots import error_plot, roof, roofline_plot
 from convt_onnx.report.units import count_text, percent_text, ratio_text, size_text, time_text
 from convt_onnx.report.verdict import facts, verdict
-
-Document = dict[str, Any]
 
 MAX_BYTES = 300_000
 # How long lists may be; the first page that is small enough is taken.

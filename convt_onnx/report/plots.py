@@ -5,18 +5,16 @@ Everything is computed from the report's JSON document, so that both show the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from convt_onnx.report.as_json import Document
 from convt_onnx.report.axes import LogAxis, Tick
 from convt_onnx.report.units import count_text
 
 PLOT_HEIGHT = 280
 # Marks nearer than this on a narrow screen share one label.
 NEAR_PIXELS, NARROW_PIXELS = 12, 300
-
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +48,7 @@ class Plot:
 
 def error_plot(document: Document) -> Plot | None:
     """Error of each node and output over what was allowed; None where nothing was checked."""
-    points = [
-        ("node", str(n["number"]), n["path"], n["check"]["bound"], n["check"]["error"])
-        for n in document["nodes"]
-        if n["check"]
-    ]
-    outputs = document["proof"]["outputs"] if document["proof"] else []
-    points += [
-        ("output", f"y{i}", o["name"], o["allowed"], o["excess"] * o["allowed"])
-        for i, o in enumerate(outputs, 1)
-        if o["allowed"] and o["excess"] is not None
-    ]
-    points = [p for p in points if p[3] and p[4] is not None]
+    points = [p for p in _errors(document) if p[3] and p[4] is not None]
     if not points:
         return None
     axis = LogAxis.over([v for p in points for v in p[3:]], decades=2)
@@ -89,6 +76,18 @@ def error_plot(document: Document) -> Plot | None:
         line=((0, 0), (100, 100)),
         marks=_labelled(marks),
     )
+
+
+def _errors(document: Document) -> Iterator[tuple[str, str, str, float, float]]:
+    """Series, label, name, what was allowed, and the error."""
+    for node in document["nodes"]:
+        if check := node["check"]:
+            yield "node", str(node["number"]), node["path"], check["bound"], check["error"]
+    outputs = document["proof"]["outputs"] if document["proof"] else []
+    for i, output in enumerate(outputs, 1):
+        allowed, excess = output["allowed"], output["excess"]
+        if allowed and excess is not None:
+            yield "output", f"y{i}", output["name"], allowed, excess * allowed
 
 
 def roofline_plot(document: Document) -> Plot | None:

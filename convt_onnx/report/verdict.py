@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from convt_onnx.report.as_json import Document
 from convt_onnx.report.contents import Fact
 from convt_onnx.report.units import percent_text, ratio_text, size_text, time_text
-
-Document = dict[str, Any]
 
 
 def verdict(document: Document) -> list[str]:

@@ -7,13 +7,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from convt_onnx.benching import BenchResult
 from convt_onnx.errors import UsageError
 from convt_onnx.model_io import check_folder, staging, write_error
 from convt_onnx.optimization import OptimizeResult
-from convt_onnx.report.as_json import document
+from convt_onnx.report.as_json import Document, document
 from convt_onnx.report.bench_gathering import bench_report_of
 from convt_onnx.report.contents import Report
 from convt_onnx.report.gathering import report_of
@@ -98,7 +97,7 @@ def rendered(report: Report, suffix: str) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
-def report_document(report: Report) -> dict[str, Any]:
+def report_document(report: Report) -> Document:
     """The JSON document of a report, as `report.schema.json` describes it."""
     content = {f.name: getattr(report, f.name) for f in fields(report)}
     return document("report", **content)

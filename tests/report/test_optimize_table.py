@@ -24,11 +24,6 @@ def shown(result, *, width=140, verbose=False, **console):
     return text
 
 
-@pytest.fixture
-def result(tmp_path):
-    return with_times(untimed(tmp_path, forms={"up": "phases", "down": "conv"}))
-
-
 def cells(text, first):
     """The columns of the line that begins with a word."""
     line = next(line for line in text.splitlines() if line.split()[:1] == [first])
