@@ -120,17 +120,28 @@ def _direct_record(spec: ConvTransposeSpec, *, has_bias: bool) -> PluginRecord:
     return PluginRecord(spec, "float32", has_bias, False, NONE, schedule)
 
 
+# The registry holds bare pointers: a creator must outlive whatever may look it up.
+_alive: list[Any] = []
+
+
 def register(trt: Any, name: str, namespace: str = DOMAIN, *, tf32: bool = False) -> Any:
-    """Register a creator and return it; TensorRT keeps no reference of its own to Python's.
+    """Register a creator, in the place of one of that name, and return it.
 
     Raises:
         UsageError: TensorRT does not take it.
     """
     registry = trt.get_plugin_registry()
-    old = registry.get_creator(name, VERSION, namespace)
-    if old is not None:
-        registry.deregister_creator(old)
+    unregister(trt, name, namespace)
     creator = creator_class(trt)(name, namespace, tf32)
+    _alive.append(creator)
     if not registry.register_creator(creator, namespace):
         raise UsageError("TensorRT does not take the plugin's creator", where=name)
     return creator
+
+
+def unregister(trt: Any, name: str, namespace: str) -> None:
+    """Take a creator of that name out, where there is one."""
+    registry = trt.get_plugin_registry()
+    found = registry.get_creator(name, VERSION, namespace)
+    if found is not None:
+        registry.deregister_creator(found)

@@ -10,8 +10,7 @@ from typing import Any
 
 from convt_onnx.errors import ConvtError
 from convt_onnx.plugin_node import FIXED_NAME
-from convt_onnx.plugins.tensorrt.creators import STANDARD_NAME, register
-from convt_onnx.plugins.tensorrt.layer import VERSION
+from convt_onnx.plugins.tensorrt.creators import STANDARD_NAME, register, unregister
 from convt_onnx.plugins.tensorrt.nodes import Model, operator_types
 
 
@@ -29,11 +28,8 @@ class Registration:
 
     def close(self) -> None:
         """Take the creators back."""
-        registry = self.trt.get_plugin_registry()
         for creator in self.creators:
-            found = registry.get_creator(creator.name, VERSION, creator.plugin_namespace)
-            if found is not None:
-                registry.deregister_creator(found)
+            unregister(self.trt, creator.name, creator.plugin_namespace)
 
 
 def register_nodes(trt: Any, model: Model, *, tf32: bool = False) -> Registration:
