@@ -11,7 +11,8 @@ from convt_onnx.tuning.statistics import Ratio, paired_ratio
 from convt_onnx.verify.session import RunError
 
 WARM_UP = 2
-# A sample is at least this long, so that what surrounds a run hardly counts.
+# A sample of the first entry is at least this long, so that what surrounds a run hardly counts.
+# All entries run as often in a row: the second run finds what it reads in the cache.
 SAMPLE_SECONDS = 1e-3
 MAX_REPEATS = 32
 # Times that differ by less are the same.
@@ -51,7 +52,7 @@ class Race:
     to_the_end: bool = False
     samples: dict[str, list[float]] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
-    _repeats: dict[str, int] = field(default_factory=dict)
+    _repeats: int = 1
 
     @property
     def first(self) -> str:
@@ -94,13 +95,14 @@ class Race:
             if name == self.first:
                 limit = max(LONG_RUN, HOPELESS_AT_ONCE * seconds)
             if self.clock() < end:
-                seconds = self._sample(name, WARM_UP - 1) or seconds
-            self._repeats[name] = min(MAX_REPEATS, int(SAMPLE_SECONDS / max(seconds, 1e-9)) + 1)
+                seconds = min(seconds, self._sample(name, WARM_UP - 1) or seconds)
+            if name == self.first:
+                self._repeats = min(MAX_REPEATS, int(SAMPLE_SECONDS / max(seconds, 1e-9)) + 1)
 
     def _round(self, number: int) -> None:
         order = self.running if number % 2 == 0 else self.running[::-1]
         for name in order:
-            seconds = self._sample(name, self._repeats[name])
+            seconds = self._sample(name, self._repeats)
             if seconds is not None:
                 self.samples[name].append(seconds)
 

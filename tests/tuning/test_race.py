@@ -43,10 +43,10 @@ def test_warm_up_does_not_count():
 
 def test_short_runs_are_timed_together():
     clock = Clock()
-    found = race(clock, rounds=1, keep=[1e-5], b=[1e-4])
-    assert found.entries["keep"].runs >= WARM_UP + 30
-    assert found.entries["b"].runs <= WARM_UP + 11
-    assert found.samples["b"] == [pytest.approx(1e-4)]
+    found = race(clock, rounds=1, keep=[1e-4], b=[1e-5], c=[2e-4])
+    assert found.samples["b"] == [pytest.approx(1e-5)]
+    # As often in a row, whatever they take.
+    assert {e.runs - WARM_UP for e in found.entries.values()} == {11}
 
 
 def test_what_cannot_win_leaves_early():
