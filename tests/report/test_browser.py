@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from convt_onnx import OptimizeOptions, optimize
 from convt_onnx.report.gathering import report_of
 from convt_onnx.report.page import page
 from convt_onnx.report.writing import report_document
 
 from .browser import Browser, find_chromium
-from .made_up import PEAKS, two_nodes, untimed, with_times
+from .made_up import NO_TIMES, PEAKS, two_nodes, untimed, with_times
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no chromium on the path (Debian: apt-get install chromium)"
 )
+ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>console.error('run')</script><img src=http://example.invalid/x onerror=alert(1)>"
 LANDMARKS = {"banner", "navigation", "main", "contentinfo", "region"}
 
@@ -61,6 +66,32 @@ def test_it_loads_without_a_word_and_fits(browser, path, width, dark):
         ).split()
     )
     assert (red + green + blue < 3 * 128) == dark
+
+
+@pytest.mark.parametrize("name", ["fcn8s", "hifigan", "unet"])
+def test_pages_of_the_tools_own_models_fit_a_phone(browser, folder, name):
+    source = ROOT / "models" / f"{name}_tiny.onnx"
+    options = OptimizeOptions(target="portable", tune=NO_TIMES)
+    result = optimize(source, folder / f"{name}.onnx", options)
+    path = folder / f"{name}.html"
+    path.write_bytes(page(report_document(report_of(result, None, PEAKS))))
+    for dark in (False, True):
+        browser.open(path, width=400, dark=dark)
+        assert browser.problems() == []
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+@pytest.mark.parametrize("width", [1100, 320])
+def test_long_texts_wrap(browser, folder, result, width):
+    inputs = ", ".join(f"cache_{i}:1,2,{i},64" for i in range(40))
+    models = tuple(replace(m, inputs=inputs + str(i)) for i, m in enumerate(result.tuning.models))
+    decisions = tuple(replace(d, path=d.path + "/x" * 400) for d in result.decisions)
+    long = replace(result, tuning=replace(result.tuning, models=models), decisions=decisions)
+    path = folder / "long.html"
+    command = ["convt-onnx", "x" * 300]
+    path.write_bytes(page(report_document(report_of(long, command, PEAKS))))
+    browser.open(path, width=width)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("width", [1100, 400])
