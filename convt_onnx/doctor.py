@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import platform
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from convt_onnx.errors import MissingPartError
 
 PACKAGES = (
     "onnx onnx-ir numpy ml_dtypes click rich platformdirs jinja2 onnxruntime onnxruntime-gpu "
-    "onnxscript torch triton tensorrt tensorrt-rtx-cu13-libs"
+    "onnxscript torch triton tensorrt tensorrt-rtx-cu13-libs cuda-bindings"
 ).split()
 
 
@@ -41,12 +44,12 @@ class Diagnosis:
 
 
 def diagnose() -> Diagnosis:
-    """Look; import nothing heavy but onnxruntime."""
+    """Look; import nothing heavy but what runs models."""
     return Diagnosis(
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         packages=tuple(Package(name, _version(name)) for name in PACKAGES),
-        parts=(_rewriting(), _verification(), _model_export()),
+        parts=(_rewriting(), _verification(), _model_export(), *_engines()),
     )
 
 
@@ -82,6 +85,16 @@ def _model_export() -> Part:
             f"{', '.join(missing)} missing: pip install 'convt-onnx[models]'",
         )
     return Part("models export", True, f"torch {_version('torch')}")
+
+
+def _engines() -> Iterator[Part]:
+    from convt_onnx.engine.backend import KNOWN, load_backend
+
+    for name in KNOWN:
+        try:
+            yield Part(f"build, {name}", True, load_backend(name).title)
+        except MissingPartError as error:
+            yield Part(f"build, {name}", False, f"{error.what}: {error.help}")
 
 
 def _importable(module: str) -> bool:

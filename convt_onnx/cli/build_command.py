@@ -155,14 +155,13 @@ def _watched(console: Any) -> Iterator[tuple[Any, Any]]:
     """A step callback and a maker of monitors, on one live display."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from convt_onnx.engine.progress import make_monitor
+    from convt_onnx.engine.progress import watching
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("starting", total=None)
 
-        @contextmanager
-        def monitor(backend: Any) -> Iterator[Any]:
-            yield make_monitor(backend, progress)
-
-        yield lambda step: progress.update(task, description=step), monitor
+        yield (
+            lambda step: progress.update(task, description=step),
+            lambda backend: watching(backend, progress),
+        )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from convt_onnx.engine.backend import Backend
@@ -47,3 +50,29 @@ def make_monitor(backend: Backend, progress: Any) -> Any:
                 progress.remove_task(self._tasks.pop(phase_name))
 
     return Monitor()
+
+
+@contextmanager
+def watching(backend: Backend, progress: Any) -> Iterator[Any]:
+    """A monitor for one build, which an interrupt from the keyboard ends at its next step.
+
+    Python sees the interrupt only when the builder calls it, so the builder is asked to stop.
+
+    Args:
+        backend: The builder's.
+        progress: A rich Progress that is running.
+
+    Raises:
+        KeyboardInterrupt: The build was ended.
+    """
+    monitor = make_monitor(backend, progress)
+    if monitor is None or threading.current_thread() is not threading.main_thread():
+        yield monitor
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: monitor.stop.set())
+    try:
+        yield monitor
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if monitor.stop.is_set():
+            raise KeyboardInterrupt
