@@ -132,7 +132,7 @@ def _choose(
             raise _does_not_apply(node.path, forced, refusal)
     usable = {c.form: c.work for c in candidates if c.work is not None}
     if PLUGIN.name in usable:
-        refusal = no_gain(node)
+        refusal = no_gain(node, setting.plugin)
         if refusal is None or "keep" not in usable:
             return PLUGIN.name, Refusal("CT540")
         return "keep", refusal

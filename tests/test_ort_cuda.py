@@ -7,6 +7,7 @@ import pytest
 
 from convt_onnx.inspection import inspect
 from convt_onnx.targets import get_target
+from convt_onnx.tuning.options import TuneOptions
 
 from .graph.building import array, model, write
 
@@ -95,3 +96,37 @@ def test_the_table_says_what_conv_takes_by_opset():
     assert not target.takes(ir.DataType.BFLOAT16, 21, native=False)
     assert not target.takes(ir.DataType.BFLOAT16, 22, native=True)
     assert target.takes(None, 1, native=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "dtype", "form"),
+    [
+        ("strides=[2,2], pads=[1,1,1,1]", 2, "float16", "phases"),
+        ("strides=[2,2], pads=[1,1,1,1]", 2, "float32", "phases-window"),
+        # No window without a crop within a stride.
+        ("strides=[2,2]", 2, "float32", "phases"),
+        ("strides=[1,1]", 2, "float32", "keep"),
+        ("strides=[2,2], pads=[1,1,1,1]", 1, "float16", "keep"),
+        # Depthwise was not measured.
+        ("strides=[2,2], pads=[1,1,1,1]", 6, "float16", "keep"),
+    ],
+)
+def test_measured_rules_decide_what_is_not_timed(optimized, text, group, dtype, form):
+    kind = {"float16": "float16", "float32": "float"}[dtype]
+    w, b = array(6, 4 // (1 if group < 6 else 4), 3, 4), array(4 * group if group < 6 else 6)
+    attributes = f"{text}, group={group}"
+    proto = model(
+        f"g ({kind}[2,6,7,5] x) => ({kind}[] y) {{ y = ConvTranspose <{attributes}> (x, w, b) }}",
+        w=w.astype(dtype),
+        b=b.astype(dtype),
+    )
+    found = optimized(proto, "ort-cuda", tune=TuneOptions(enabled=False))
+    assert list(found.forms.values()) == [form]
+    assert list(found.reasons.values()) == ["CT201" if form == "keep" else "CT574"]
+
+
+def test_a_weight_made_at_run_time_is_not_packed_for_the_plugin(optimized):
+    text = "g (float[2,16,7,5] x, float[16,8,3,3] w) => (float[] y) { y = ConvTranspose (x, w) }"
+    found = optimized(model(text), "ort-cuda", plugin=True, tune=TuneOptions(enabled=False))
+    assert list(found.forms.values()) == ["keep"]
+    assert list(found.reasons.values()) == ["CT547"]

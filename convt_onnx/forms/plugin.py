@@ -13,8 +13,8 @@ from convt_onnx.forms.base import MAX_PACKED_ELEMENTS, Form, Setting, Work
 from convt_onnx.forms.fused import packable
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.graph.operands import ConstantOperand, QuantisedOperand
-from convt_onnx.plugin_node import DOMAIN, PluginRecord
+from convt_onnx.graph.operands import ConstantOperand, QuantisedOperand, RuntimeOperand
+from convt_onnx.plugin_node import DOMAIN, OVERLOAD, PluginRecord
 from convt_onnx.plugin_node.body import make_function
 from convt_onnx.plugin_node.record import FORM
 from convt_onnx.plugin_node.weights import pack_by_nodes
@@ -86,11 +86,17 @@ def record_of(node: ConvTransposeNode) -> PluginRecord:
     )
 
 
-def no_gain(node: ConvTransposeNode) -> Refusal | None:
-    """Why the library's own call is to be preferred, in whichever layout it would run."""
+def no_gain(node: ConvTransposeNode, naming: str) -> Refusal | None:
+    """Why the library's own call is to be preferred, in whichever layout it would run.
+
+    ONNX Runtime (`plugin_node.OVERLOAD`) hands tensors over in NCHW alone, and a weight that is
+    packed in every run took longer there than the kernel saved (StyleGAN2, batch 1).
+    """
     record = record_of(node)
+    if naming == OVERLOAD and record.packing and isinstance(node.weight, RuntimeOperand):
+        return Refusal("CT547", "the weight would be packed in every run")
     answers = []
-    for last in (False, True):
+    for last in (False,) if naming == OVERLOAD else (False, True):
         kernel = record.kernel(
             (node.batch, *node.sizes), channels_last_in=last, channels_last_out=last
         )

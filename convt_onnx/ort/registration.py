@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import onnx
+
 from convt_onnx.errors import ConvtError, UsageError
 from convt_onnx.plugins.onnxruntime import build, kernel_file, store
 from convt_onnx.plugins.onnxruntime.wanted import Wanted, compile_text, wanted_kernels
@@ -37,7 +39,7 @@ class Registration:
 
 def register(
     session_options: Any,
-    *models: str | os.PathLike[str],
+    *models: str | os.PathLike[str] | onnx.ModelProto,
     library: str | os.PathLike[str] | None = None,
     tf32: bool = True,
     cpu_kernel: bool = False,
@@ -51,7 +53,7 @@ def register(
 
     Args:
         session_options: An onnxruntime.SessionOptions.
-        models: The models whose kernels are to be there.
+        models: The models whose kernels are to be there: files, or messages.
         library: A library that `convt-onnx ort-library` has built, with kernels of its own.
         tf32: Whether float32 products may be rounded to TF32, as ONNX Runtime's own convolutions
             are on the CUDA provider.
@@ -63,7 +65,7 @@ def register(
         UsageError: The library does not load.
     """
     path = build.cached_library() if library is None else Path(library).resolve()
-    why = "" if cpu_kernel else _why_not(path, [Path(m) for m in models], tf32)
+    why = "" if cpu_kernel else _why_not(path, models, tf32)
     if why:
         return Registration(path, False, why)
     entries = {TF32: str(int(tf32)), STORE: str(store.kernel_folder())}
@@ -80,7 +82,9 @@ def register(
     return Registration(path, True)
 
 
-def _why_not(path: Path, models: Sequence[Path], tf32: bool) -> str:
+def _why_not(
+    path: Path, models: Sequence[str | os.PathLike[str] | onnx.ModelProto], tf32: bool
+) -> str:
     """Why nodes are to run as functions; makes missing kernels where it can."""
     library = open_library(path)
     capabilities = device_capabilities(library)

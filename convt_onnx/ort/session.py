@@ -117,8 +117,10 @@ class Session:
 
 
 def _providers(tf32: bool, cuda_graph: bool) -> list[Any]:
-    if CUDA not in onnxruntime().get_available_providers():
+    ort = onnxruntime()
+    if CUDA not in ort.get_available_providers():
         return [CPU]
+    ort.preload_dlls()  # the CUDA libraries of pip's nvidia packages
     options = {"use_tf32": str(int(tf32)), "enable_cuda_graph": str(int(cuda_graph))}
     return [(CUDA, options), CPU]
 

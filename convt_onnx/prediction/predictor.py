@@ -12,6 +12,7 @@ from convt_onnx.costs import cost_sizes
 from convt_onnx.decision import Decision
 from convt_onnx.forms import Setting
 from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.prediction.cuda_rules import faster_form
 from convt_onnx.prediction.features import node_features
 from convt_onnx.prediction.table import SWITCH_GAIN, cost_table
 from convt_onnx.reasons import Refusal
@@ -26,7 +27,8 @@ class Predictor:
     """Predicts for one target; equal nodes once.
 
     Attributes:
-        target: Where the model is to run; only what ONNX Runtime's CPU provider does is known.
+        target: Where the model is to run; what ONNX Runtime's CPU provider does is computed, of
+            its CUDA provider a few rules are known.
         threads: Threads that it may use; 0 is its default.
     """
 
@@ -49,7 +51,13 @@ class Predictor:
             setting: What its forms may use.
             x_shape: Sizes to predict for; those of the model, or assumed ones, by default.
         """
-        if decision.reason.id != OPEN or self.target.provider != "CPUExecutionProvider":
+        if decision.reason.id != OPEN:
+            return decision
+        if self.target.provider == "CUDAExecutionProvider":
+            usable = {c.form for c in decision.candidates if c.work is not None}
+            form = faster_form(node, usable)
+            return replace(decision, form=form, reason=Refusal("CT574")) if form else decision
+        if self.target.provider != "CPUExecutionProvider":
             return decision
         expected = self._expected(decision, node, setting, x_shape or _sizes(node))
         if "keep" not in expected:

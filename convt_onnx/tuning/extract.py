@@ -23,6 +23,7 @@ from convt_onnx.graph.operands import (
 )
 from convt_onnx.graph.quantised import Grid
 from convt_onnx.lowering import write_form
+from convt_onnx.plugin_node.functions import add_functions
 from convt_onnx.targets import Target
 
 IR_VERSION = 9
@@ -91,6 +92,8 @@ def node_graph(
     )
     if not stays(form, read, target, setting.opset):
         write_form(emitter, read, form, setting, target)
+    if emitter.functions:
+        add_functions(model, emitter.functions)
     return model, builder.inputs
 
 

@@ -35,7 +35,7 @@ NODE_SHARE = 0.6
 # Of weights, for forms that are loaded at once; above it each is timed with the first alone.
 MOST_BYTES = 256 << 20
 # Decisions that a measurement may overrule.
-OPEN_REASONS = frozenset({"CT103", "CT104", "CT201", "CT202", "CT203", "CT204"})
+OPEN_REASONS = frozenset({"CT103", "CT104", "CT201", "CT202", "CT203", "CT204", "CT540", "CT547"})
 
 Progress = Callable[[str, float], None]
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import onnx
+
+from convt_onnx.plugin_node import DOMAIN
 from convt_onnx.verify.session import Arrays, RunError, Source, one_line, onnxruntime
 
 # Where a provider wants its inputs and outputs.
@@ -57,6 +60,8 @@ class OrtRuntime:
             "session.model_external_initializers_file_folder_path", str(source.folder.resolve())
         )
         providers = list(dict.fromkeys([self.provider, "CPUExecutionProvider"]))
+        if any(f.domain == DOMAIN for f in source.proto.functions):
+            _register(options, source.proto)
         try:
             data = source.proto.SerializeToString()
             return ort.InferenceSession(data, options, providers=providers)
@@ -84,6 +89,15 @@ class OrtTimed:
             raise RunError("ONNX Runtime does not run the model", where=one_line(error)) from error
 
 
+def _register(options: Any, proto: onnx.ModelProto) -> None:
+    """Plugin nodes are timed as the kernels that they are written for."""
+    from convt_onnx.ort.registration import register
+
+    done = register(options, proto)
+    if not done.registered:
+        raise RunError("plugin nodes would run as functions", where=done.why)
+
+
 def ort_runtime(provider: str, threads: int) -> OrtRuntime | None:
     """ONNX Runtime with that provider, None where either is absent."""
     try:
@@ -93,13 +107,24 @@ def ort_runtime(provider: str, threads: int) -> OrtRuntime | None:
     if provider not in DEVICES or provider not in ort.get_available_providers():
         return None
     name = f"onnxruntime {ort.__version__} {provider}"
-    return OrtRuntime(provider, threads, name, _device())
+    return OrtRuntime(provider, threads, name, _device(provider))
 
 
-def _device() -> str:
-    """Processor and the cores that this process may use."""
+def _device(provider: str) -> str:
+    """The first GPU, or the processor and the cores that this process may use."""
+    if DEVICES[provider] == "cuda" and (gpu := _gpu()):
+        return gpu
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{_processor()}, {cores} cores"
+
+
+def _gpu() -> str:
+    """As NVIDIA's driver names it; "" where it does not say."""
+    for info in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        for line in info.read_text().splitlines():
+            if line.startswith("Model:"):
+                return line.partition(":")[2].strip()
+    return ""
 
 
 def _processor() -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
+import onnx
 import onnx_ir as ir
 
 from convt_onnx import model_io
@@ -39,23 +41,37 @@ class Wanted:
     kernel: KernelSpec
 
 
-def wanted_kernels(paths: Sequence[Path], tf32: Sequence[bool] = (True, False)) -> list[Wanted]:
+Model = str | os.PathLike[str] | onnx.ModelProto
+
+
+def wanted_kernels(models: Sequence[Model], tf32: Sequence[bool] = (True, False)) -> list[Wanted]:
     """One for each set of attributes and sizes in the models; float32 in each way of `tf32`.
 
-    Spatial sizes that a model fixes are compiled in. The batch stays open.
+    Spatial sizes that a model fixes are compiled in. The batch stays open. Of a message, the
+    sizes that it says are taken; those of a file are inferred.
 
     Raises:
         ModelError, UsageError: A model cannot be read, or a plugin node makes no sense.
     """
     found: dict[Wanted, None] = {}
-    for path in paths:
-        loaded = model_io.load(path)
-        nodes = list(_plugin_nodes(loaded.model))
-        shapes = shapes_of(loaded) if nodes else {}
-        for node, outer in nodes:
+    for model in models:
+        for node, shapes in _nodes_with_shapes(model):
             record = read_record(_attributes(node), _dtype(node))
-            found |= dict.fromkeys(_variants(record, _shape(node, shapes if outer else {}), tf32))
+            found |= dict.fromkeys(_variants(record, _shape(node, shapes), tf32))
     return list(found)
+
+
+def _nodes_with_shapes(model: Model) -> Iterator[tuple[ir.Node, Shapes]]:
+    """The plugin nodes, and the inferred shapes that hold where each stands."""
+    if isinstance(model, onnx.ModelProto):
+        for node, _ in _plugin_nodes(ir.from_proto(model)):
+            yield node, {}
+        return
+    loaded = model_io.load(Path(model))
+    nodes = list(_plugin_nodes(loaded.model))
+    shapes = shapes_of(loaded) if nodes else {}
+    for node, outer in nodes:
+        yield node, shapes if outer else {}
 
 
 def compile_texts(

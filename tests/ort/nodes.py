@@ -69,7 +69,7 @@ class Node:
     batch: int = 2
 
     def operands(self):
-        spec, rng = self.record.spec, np.random.default_rng(7)
+        spec = self.record.spec
         shapes = {
             "X": (self.batch, spec.in_channels, *self.sizes),
             "W": spec.weight_shape,
@@ -78,7 +78,9 @@ class Node:
             "R": (self.batch, spec.out_channels, *spec.output_sizes(self.sizes)),
         }
         kind = NUMPY[self.record.dtype]
-        return {n: rng.standard_normal(shapes[n]).astype(kind) for n in self.record.inputs}
+        # Each has a seed of its own: the weight does not depend on the sizes.
+        draws = {n: np.random.default_rng([7, ord(n)]) for n in self.record.inputs}
+        return {n: rng.standard_normal(shapes[n]).astype(kind) for n, rng in draws.items()}
 
     def model(self, *, shape=None) -> onnx.ModelProto:
         dtype, operands = ONNX[self.record.dtype], self.operands()

@@ -183,6 +183,19 @@ def test_kernels_are_found_by_attributes_sizes_and_device(tmp_path):
     assert not has(path, other, none, sizes=(None, 7))
 
 
+def test_tf32_is_a_matter_of_float32(tmp_path):
+    """A session that allows TF32 finds the kernels of other types, which have one way."""
+    half, single = (make_record(SPECS["vocoder"], t) for t in ("float16", "float32"))
+    texts = [kernel_text(r, r.kernel()) for r in (half, single)]
+    path = tmp_path / build.NAME
+    build.build(path, texts)
+    none = tmp_path / "none"
+    assert has(path, half, none, tf32=False)
+    assert has(path, half, none, tf32=True)
+    assert has(path, single, none, tf32=False)
+    assert not has(path, single, none, tf32=True)
+
+
 def test_plain_ptx_runs_on_later_devices(tmp_path):
     record = make_record(SPECS["vocoder"])
     path = tmp_path / build.NAME

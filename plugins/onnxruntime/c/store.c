@@ -137,7 +137,9 @@ static void look_everywhere(search *s, const char *store) {
 
 int convt_find_kernels(const char *key, bool tf32, int capability, const char *store,
                        const convt_kernel **found, int limit) {
-    search s = {key, tf32, capability, limit, 0, found};
+    /* Other types have one way to be multiplied. */
+    bool rounds = tf32 && strncmp(key, "float32 ", 8) == 0;
+    search s = {key, rounds, capability, limit, 0, found};
     look_everywhere(&s, store);
     return s.count;
 }
