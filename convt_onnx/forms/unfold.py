@@ -7,7 +7,9 @@ T times the input channels of a transposed convolution whose kernel is its strid
 
 ONNX Runtime's CPU kernel writes a column for every tap of every input row and adds the columns up;
 without overlap there are T times fewer of them, for the same multiply-adds. Pays where that is
-most of the work: few channels a group and a kernel of several large strides.
+most of the work: few channels a group and a kernel of several large strides. Each output row then
+has one column, so a constant bias can be the weight of one more channel, which holds ones; the
+kernel would add it in a pass over the whole output.
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ from itertools import product
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.fused import packable
-from convt_onnx.forms.weights import Packing, combine, pack_weight
+from convt_onnx.forms.weights import Channels, Packing, combine, pack_weight, packed_array
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.graph.operands import QuantisedOperand
+from convt_onnx.graph.operands import ConstantOperand, QuantisedOperand
 from convt_onnx.phases import ConvAxis, plan_aligned
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
@@ -59,10 +62,19 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     packing = Packing(
         spec, combine(fused, spec.kernel), tuple(f.taps for f in fused), layout="unfolded"
     )
-    inputs = [_copies(em, node, fused), pack_weight(em, node.weight, packing)]
+    x, channels = _copies(em, node, fused)
+    inputs = [node.bias.value] if node.bias is not None else []
+    if isinstance(node.weight, ConstantOperand) and isinstance(node.bias, ConstantOperand):
+        x, channels = _with_ones(em, x, channels, node.bias, spec.ndim)
+        inputs, weight = [], _with_bias(em, node.weight, node.bias, packing)
+    else:
+        weight = pack_weight(em, node.weight, packing)
+    order = channels.reshape(-1)
+    if (order[1:] < order[:-1]).any():
+        x = em.op("Gather", [x, em.constant(order, "channels")], axis=1)
     return em.op(
         "ConvTranspose",
-        inputs if node.bias is None else [*inputs, node.bias.value],
+        [x, weight, *inputs],
         kernel_shape=list(spec.strides),
         strides=list(spec.strides),
         dilations=[1] * spec.ndim,
@@ -71,8 +83,13 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     )
 
 
-def _copies(em: Emitter, node: ConvTransposeNode, fused: Sequence[ConvAxis]) -> ir.Value:
-    """[N, g * T * C_in/g, *(L+rows)]: what each position of the fused window reads."""
+def _copies(
+    em: Emitter, node: ConvTransposeNode, fused: Sequence[ConvAxis]
+) -> tuple[ir.Value, Channels]:
+    """[N, T * C_in, *(L+rows)], what each position of the fused window reads.
+
+    Also which of these channels each group is to have, [g, T * C_in/g].
+    """
     spec = node.spec
     where = [2 + i for i in range(spec.ndim)]
     low, high = ([0, 0, *ends] for ends in zip(*((f.low, f.high) for f in fused), strict=True))
@@ -82,15 +99,35 @@ def _copies(em: Emitter, node: ConvTransposeNode, fused: Sequence[ConvAxis]) -> 
         begin = [t * f.dilation for t, f in zip(position, fused, strict=True)]
         end = [(f.taps - 1) * f.dilation - b for b, f in zip(begin, fused, strict=True)]
         parts.append(em.crop(x, where, begin, end))
-    if len(parts) == 1:
-        return parts[0]
-    y = em.op("Concat", parts, axis=1)
-    if spec.group == 1:
-        return y
-    # [T, g, C_in/g] -> [g, T, C_in/g]
-    channels = np.arange(len(parts) * spec.in_channels)
-    grouped = channels.reshape(len(parts), spec.group, -1).swapaxes(0, 1).reshape(-1)
-    return em.op("Gather", [y, em.constant(grouped, "channels")], axis=1)
+    copied = np.arange(len(parts) * spec.in_channels).reshape(len(parts), spec.group, -1)
+    channels = copied.swapaxes(0, 1).reshape(spec.group, -1)
+    return parts[0] if len(parts) == 1 else em.op("Concat", parts, axis=1), channels
+
+
+def _with_ones(
+    em: Emitter, x: ir.Value, channels: Channels, bias: ConstantOperand, ndim: int
+) -> tuple[ir.Value, Channels]:
+    """A channel of ones behind the others, read by every group."""
+    rest = [0] * ndim
+    ones = em.pad(x, [0, 0, *rest], [0, 1, *rest], np.ones((), bias.array().dtype))
+    return ones, np.pad(channels, [(0, 0), (0, 1)], constant_values=channels.size)
+
+
+def _with_bias(
+    em: Emitter, weight: ConstantOperand, bias: ConstantOperand, packing: Packing
+) -> ir.Value:
+    """[g * (T * C_in/g + 1), M, *strides]: the bias is what the ones are multiplied by."""
+    spec = packing.spec
+
+    def make() -> npt.NDArray[np.generic]:
+        taps = packed_array(weight, packing)
+        split = taps.reshape(spec.group, -1, *taps.shape[1:])
+        row = bias.array().reshape(spec.group, 1, -1, *[1] * spec.ndim)
+        row = np.broadcast_to(row, (spec.group, 1, *taps.shape[1:]))
+        return np.concatenate([split, row], axis=1).reshape(-1, *taps.shape[1:])
+
+    key = (weight.value, bias.value, packing.table.tobytes(), packing.shape, packing.layout)
+    return em.shared(key, make, "weight")
 
 
 def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:

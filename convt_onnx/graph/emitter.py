@@ -177,14 +177,24 @@ class Emitter:
         operands = [self.ints(starts, "starts"), self.ints(ends, "ends"), self.ints(axes, "axes")]
         return self.op("Slice", [x, *operands])
 
-    def pad(self, x: ir.Value, begin: Sequence[int], end: Sequence[int]) -> ir.Value:
-        """Zeros around every axis of x; needs opset 2."""
+    def pad(
+        self,
+        x: ir.Value,
+        begin: Sequence[int],
+        end: Sequence[int],
+        fill: npt.NDArray[np.generic] | None = None,
+    ) -> ir.Value:
+        """Zeros, or the scalar `fill` of x's type, around every axis of x; needs opset 2."""
         pads = [*begin, *end]
         if not any(pads):
             return x
         if self.opset < 11:
-            return self.op("Pad", [x], pads=pads)
-        return self.op("Pad", [x, self.ints(pads, "pads")])
+            attributes: dict[str, AttrValue] = {} if fill is None else {"value": float(fill)}
+            return self.op("Pad", [x], pads=pads, **attributes)
+        operands = [x, self.ints(pads, "pads")]
+        if fill is not None:
+            operands.append(self.constant(fill, "fill"))
+        return self.op("Pad", operands)
 
     def add(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """Sum with broadcasting; needs opset 7."""
