@@ -20,7 +20,7 @@ def verdict(document: Document) -> list[str]:
     if not rewritten:
         lines = [f"Every ConvTranspose stays one on {target}: {len(nodes)} of {len(nodes)}."]
     if not document["modified"]:
-        lines[0] += " There is nothing to gain: the original was kept, byte for byte."
+        lines[0] += " The original was kept, byte for byte."
     ratios = [run["speedup"] for run in document["models"][-1]["runs"]]
     if ratios:
         lines[0] += f" The whole model runs {_range_text(ratios)} as fast as before."

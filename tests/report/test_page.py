@@ -104,7 +104,7 @@ def test_a_target_without_the_operator_has_bars_of_work_too(tmp_path):
 
 def test_the_original_that_was_kept_is_told(result):
     _, tree = shown(replace(result, modified=False))
-    assert "the original was kept, byte for byte" in tree.one("header").text
+    assert "The original was kept, byte for byte" in tree.one("header").text
     assert [s for s, _, _ in bars(tree.one("svg", id="time-per-model"))] == ["before", "before"]
 
 
