@@ -126,18 +126,27 @@ def lines_of(library: str, name: str, wanted: Selection) -> Iterator[Line]:
             except ExportError as error:
                 yield Line(case, f"torch does not export it: {error}", scale)
                 continue
+            if wanted.keep is not None:
+                keep(path, wanted.keep / f"{library}-{name}-{exporter}-{sizes}.onnx")
             exported = Exported(path, built, scale, SIZES[sizes])
             for target in wanted.targets:
                 yield line(Case(library, name, exporter, sizes, target), exported)
 
 
+def keep(path: Path, at: Path) -> None:
+    """A copy of an export in one file, for benchmarks/corpus.py."""
+    at.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(onnx.load(path), at)
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to run of each model."""
+    """What to run of each model; exports are kept in `keep` where it is a folder."""
 
     exporters: Sequence[str]
     sizes: Sequence[str]
     targets: Sequence[str]
+    keep: Path | None = None
 
 
 def line(case: Case, exported: Exported) -> Line:
@@ -231,12 +240,14 @@ def totals(lines: Sequence[Line]) -> Iterator[str]:
 @click.option("--exporter", "exporters", multiple=True, type=click.Choice(EXPORTERS))
 @click.option("--sizes", multiple=True, type=click.Choice(list(SIZES)))
 @click.option("--target", "targets", multiple=True, type=click.Choice(list(TARGETS)))
+@click.option("--keep", type=click.Path(path_type=Path), help="A folder for the exports.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path))
 def main(
     names: Sequence[str],
     exporters: tuple[str, ...],
     sizes: tuple[str, ...],
     targets: tuple[str, ...],
+    keep: Path | None,
     json_path: Path | None,
 ) -> None:
     """Print one line a file and target, then totals. Exits 1 where a rewrite does not verify."""
@@ -250,7 +261,9 @@ def main(
     if unknown:
         raise click.UsageError(f"no model {sorted(unknown)}; there are {', '.join(MODELS)}")
     click.echo(environment())
-    wanted = Selection(exporters or EXPORTERS, sizes or tuple(SIZES), targets or DEFAULT_TARGETS)
+    wanted = Selection(
+        exporters or EXPORTERS, sizes or tuple(SIZES), targets or DEFAULT_TARGETS, keep
+    )
     lines: list[Line] = []
     for name, (library, _) in MODELS.items():
         if names and name not in names:

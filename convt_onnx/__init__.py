@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from convt_onnx.reference import conv_transpose, conv_transpose_gradients
     from convt_onnx.report.writing import write_report
     from convt_onnx.spec import ConvTransposeSpec
+    from convt_onnx.tuning.options import SizeSet, TuneOptions
     from convt_onnx.verify import Verification, VerifyOptions
     from convt_onnx.verify.files import verify_files
 
@@ -52,6 +53,8 @@ _HOMES = {
     "Reason": "reasons",
     "Registration": "ort.registration",
     "Session": "ort.session",
+    "SizeSet": "tuning.options",
+    "TuneOptions": "tuning.options",
     "Verification": "verify",
     "VerifyOptions": "verify",
     "as_dilated_convolution": "dilated",
@@ -85,6 +88,8 @@ __all__ = [
     "Reason",
     "Registration",
     "Session",
+    "SizeSet",
+    "TuneOptions",
     "Verification",
     "VerifyOptions",
     "__version__",
