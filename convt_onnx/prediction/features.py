@@ -9,7 +9,9 @@ A model of one node in one form is walked operator by operator, and each adds to
 * ConvTranspose: for each image and group a GEMM of C_out/g * k rows, C_in/g deep, over the input
   positions; col2im adds its columns up.
 * GEMM packs its right side and takes rows six at a time, positions sixteen at a time.
-* Transpose, DepthToSpace, Slice, Pad, Concat copy elements, in runs whose length matters.
+* Transpose, DepthToSpace, Slice, Pad, Concat, Gather copy elements, in runs whose length matters;
+  moving one axis is cheaper than any other order.
+* What is larger than a core's own cache costs more wherever it is read or written.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from convt_onnx.tuning.extract import node_graph
 GEMM_ROWS, GEMM_COLUMNS = 6, 16
 # Channels of the blocked layout (AVX2), and how many blocks of filters a kernel computes at once.
 BLOCK, FILTER_BLOCKS = 8, 4
+# What a core's second-level cache holds (512 KiB).
+CACHED_ELEMENTS = 1 << 17
 HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 FREE = frozenset(
     {"Constant", "Reshape", "Shape", "Squeeze", "Unsqueeze", "Identity", "Flatten", "Cast"}
@@ -71,8 +75,16 @@ def features(model: ir.Model) -> dict[str, float] | None:
         if _shape(node.outputs[0]) is None or any(_unknown(v) for v in node.inputs):
             return None
         counts["calls"] += 1
+        counts["streamed"] += _streamed(node)
         counter(node, counts)
     return {name: float(n) for name, n in counts.items()}
+
+
+def _streamed(node: ir.Node) -> int:
+    """Elements of inputs and outputs that are too large to stay in a core's own cache."""
+    values = {v.name: v for v in (*node.inputs, *node.outputs) if v is not None}
+    sizes = [prod(_known(v)) for v in values.values()]
+    return sum(n for n in sizes if n > CACHED_ELEMENTS)
 
 
 def _unknown(value: ir.Value | None) -> bool:
@@ -178,13 +190,24 @@ def _matmul(node: ir.Node, counts: Counts) -> None:
 def _transpose(node: ir.Node, counts: Counts) -> None:
     shape = _known(node.inputs[0])
     perm = list(node.attributes.get_ints("perm", list(range(len(shape)))[::-1]))
+    # Axes of one row are where they are.
+    axes = [a for a in perm if shape[a] > 1]
+    order = [sorted(axes).index(a) for a in axes]
+    sizes = [shape[a] for a in sorted(axes)]
     run = 1
-    for i in range(len(perm) - 1, -1, -1):
-        if perm[i] != i:
-            break
-        run *= shape[i]
-    counts["transposed"] += prod(shape)
-    counts["transposed_runs"] += prod(shape) // run
+    while order and order[-1] == len(order) - 1:
+        run *= sizes[order.pop()]
+    kind = "moved" if _one_axis_moves(order) else "transposed"
+    counts[kind] += prod(shape)
+    counts[f"{kind}_runs"] += prod(shape) // run
+
+
+def _one_axis_moves(order: Sequence[int]) -> bool:
+    """Whether the other axes stay in order, for which ONNX Runtime has loops of their own."""
+    return any(
+        [a for a in order if a != moved] == [a for a in range(len(order)) if a != moved]
+        for moved in order or [0]
+    )
 
 
 def _depth_to_space(node: ir.Node, counts: Counts) -> None:
@@ -216,5 +239,6 @@ COUNTERS: dict[str, Callable[[ir.Node, Counts], None]] = {
     "Slice": _copied,
     "Pad": _copied,
     "Concat": _copied,
+    "Gather": _copied,
     "Cast": _cast,
 }

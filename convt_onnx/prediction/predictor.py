@@ -14,7 +14,7 @@ from convt_onnx.forms import Setting
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.prediction.cuda_rules import faster_form
 from convt_onnx.prediction.features import node_features
-from convt_onnx.prediction.table import SWITCH_GAIN, cost_table
+from convt_onnx.prediction.table import cost_table
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 
@@ -67,7 +67,7 @@ class Predictor:
         )
         decision = replace(decision, candidates=candidates)
         best = min(expected, key=lambda form: expected[form])
-        if best == "keep" or expected["keep"] < SWITCH_GAIN * expected[best]:
+        if best == "keep" or expected["keep"] < cost_table().switch_gain * expected[best]:
             return decision
         return replace(decision, form=best, reason=Refusal("CT204"))
 

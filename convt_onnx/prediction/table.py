@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 
 TABLE_PATH = Path(__file__).with_name("ort_cpu.json")
-# How many times faster than the node itself a form must be expected to be.
-SWITCH_GAIN = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +17,13 @@ class CostTable:
 
     Attributes:
         nanoseconds: Of one count, by threads and name of the count.
+        switch_gain: How many times faster than the node itself a form must be expected to be.
         environment: What they were measured with.
     """
 
     nanoseconds: Mapping[int, Mapping[str, float]]
     environment: str
+    switch_gain: float = 1.1
 
     def micros(self, counts: Mapping[str, float], threads: int) -> float:
         """Expected time; 0 threads, and more than were measured, are the most that were."""
@@ -39,4 +39,4 @@ def cost_table() -> CostTable:
     """The table that comes with the package."""
     document = json.loads(TABLE_PATH.read_text())
     tables = {int(n): dict(table) for n, table in document["nanoseconds"].items()}
-    return CostTable(tables, document["environment"])
+    return CostTable(tables, document["environment"], document["switch_gain"])

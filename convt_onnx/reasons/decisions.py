@@ -28,7 +28,7 @@ REASONS = (
         "another form is expected to be faster",
         "Nothing was timed. What the runtime does for each form was counted, and weighed with the "
         "times that benchmarks/calibrate.py measured: this form is expected to be faster by more "
-        "than a tenth. Timing (`--tune`) knows better.",
+        "than the table is usually wrong. Timing (`--tune`) knows better.",
     ),
     Reason("CT205", "forced on request", "`--form` named this node and this form."),
 )

@@ -30,6 +30,7 @@ def test_a_transposed_convolution_is_a_product_and_columns():
     padded = 48
     assert counts == {
         "calls": 1,
+        "streamed": 0,
         "gemm_macs": times * rows * padded * depth,
         "gemm_passes": times * 4 * padded * depth,
         "gemm_packed": times * depth * padded,
@@ -86,8 +87,8 @@ def test_copies_and_their_runs():
     counts = counted("""g (float[1,8,6,5] x) => (float[A,B,C,D] y) {
       a = Transpose <perm=[0,2,1,3]> (x)
       y = DepthToSpace <blocksize=2> (a) }""".replace("[1,8,6,5]", "[1,6,8,5]"))  # fmt: skip
-    assert counts["transposed"] == 240
-    assert counts["transposed_runs"] == 48
+    assert counts["moved"] == 240
+    assert counts["moved_runs"] == 48
     assert counts["depth_to_space"] == 240
 
 
@@ -96,7 +97,30 @@ def test_what_reads_constants_alone_is_free():
       v = Transpose <perm=[1,0,2]> (w)
       y = Conv (x, v) }"""
     counts = counted(text, w=array(8, 8, 1))
-    assert "transposed" not in counts
+    assert "moved" not in counts
+
+
+@pytest.mark.parametrize(
+    ("perm", "kind", "runs"),
+    [
+        ([0, 1, 3, 2], "moved", 210),
+        ([0, 3, 1, 2], "moved", 210),
+        ([0, 2, 3, 1], "moved", 210),
+        ([0, 2, 1, 3], "moved", 42),
+        ([0, 3, 2, 1], "transposed", 210),
+        ([3, 0, 1, 2], "moved", 210),
+        ([1, 0, 2, 3], "moved", 1),
+    ],
+)
+def test_orders_of_axes(perm, kind, runs):
+    text = f"g (float[1,6,7,5] x) => (float[A,B,C,D] y) {{ y = Transpose <perm={perm}> (x) }}"
+    assert counted(text) == {"calls": 1, "streamed": 0, kind: 210, f"{kind}_runs": runs}
+
+
+def test_what_is_larger_than_a_cache_is_streamed():
+    text = "g (float[1,4,300,{}] x) => (float[A,B,C,D] y) {{ y = Relu (x) }}"
+    assert counted(text.format(109))["streamed"] == 0
+    assert counted(text.format(110))["streamed"] == 2 * 4 * 300 * 110
 
 
 def test_unknown_sizes_are_not_counted():

@@ -6,7 +6,7 @@ import pytest
 
 from convt_onnx import OptimizeOptions, inspect, optimize
 from convt_onnx.prediction import predictor as predicting
-from convt_onnx.prediction.table import SWITCH_GAIN, TABLE_PATH, CostTable, cost_table
+from convt_onnx.prediction.table import TABLE_PATH, CostTable, cost_table
 
 from ..graph.building import array, model, write
 
@@ -26,6 +26,7 @@ def test_the_table_that_comes_with_the_package():
     table = cost_table()
     assert {1, 2} <= set(table.nanoseconds)
     assert "onnxruntime" in table.environment
+    assert 1 <= table.switch_gain < 2
     for coefficients in table.nanoseconds.values():
         assert all(0 < x < 1e6 for x in coefficients.values())
         assert {"calls", "gemm_macs"} <= set(coefficients)
@@ -66,9 +67,9 @@ def test_the_form_that_is_expected_to_be_faster(tmp_path, expecting):
 
 
 def test_a_small_gain_is_not_trusted(tmp_path, expecting):
-    expecting(keep=100, phases=100 / SWITCH_GAIN * 1.01)
+    expecting(keep=100, phases=100 / TABLE.switch_gain * 1.01)
     assert (decision(tmp_path).form, decision(tmp_path).reason.id) == ("keep", "CT201")
-    expecting(keep=100, phases=100 / SWITCH_GAIN * 0.99)
+    expecting(keep=100, phases=100 / TABLE.switch_gain * 0.99)
     assert decision(tmp_path).form == "phases"
 
 
