@@ -28,6 +28,39 @@ from convt_onnx.plugins.conv_transpose._kernel_axis import (
 )
 from convt_onnx.plugins.conv_transpose._kernel_epilogue import activate
 
+# Channels of a group whose loop is written out; more take the compiler minutes.
+UNROLLED = tl.constexpr(32)
+
+
+@triton.jit
+def _add_channel(
+    acc,
+    x,
+    w,
+    channel,
+    at_row,
+    w_at,
+    group,
+    read,
+    has,
+    c_live,
+    x_c,
+    C_IN: tl.constexpr,
+    W_STEP: tl.constexpr,  # from a channel of w to the next
+    CHANNEL_LAST: tl.constexpr,
+):
+    """acc plus one channel of x times one of w."""
+    w_values = tl.load(w + (w_at + channel * W_STEP), mask=has, other=0.0)
+    if CHANNEL_LAST:
+        x_at = at_row[:, None] + ((group * C_IN + channel) * x_c)[None, :]
+        x_read = read[:, None] & c_live[None, :]
+    else:
+        first = tl.max(group, axis=0) * C_IN + channel
+        x_at = (at_row + first * x_c)[:, None]
+        x_read = read[:, None]
+    x_values = tl.load(x + x_at, mask=x_read, other=0.0)
+    return acc + x_values.to(tl.float32) * w_values.to(tl.float32)[None, :]
+
 
 @triton.jit(
     do_not_specialize=[
@@ -153,17 +186,18 @@ def direct_kernel(
         k_dh = (k_d + j_d * AXIS_D[TAP_STEP]) * AXIS_H[KERNEL] + k_h + j_h * AXIS_H[TAP_STEP]
         w_at = w_row + k_dh * AXIS_W[KERNEL] + k_w
         at_row = row - (e_d * x_d + e_h * x_h + e_w * x_w)
-        for channel in tl.static_range(C_IN):
-            w_values = tl.load(w + (w_at + channel * C_OUT * TAPS), mask=has, other=0.0)
-            if CHANNEL_LAST:
-                x_at = at_row[:, None] + ((group * C_IN + channel) * x_c)[None, :]
-                x_read = read[:, None] & c_live[None, :]
-            else:
-                first = tl.max(group, axis=0) * C_IN + channel
-                x_at = (at_row + first * x_c)[:, None]
-                x_read = read[:, None]
-            x_values = tl.load(x + x_at, mask=x_read, other=0.0)
-            acc += x_values.to(tl.float32) * w_values.to(tl.float32)[None, :]
+        if C_IN <= UNROLLED:
+            for channel in tl.static_range(C_IN):
+                acc = _add_channel(
+                    acc, x, w, channel, at_row, w_at, group, read, has, c_live, x_c,
+                    C_IN, C_OUT * TAPS, CHANNEL_LAST,
+                )  # fmt: skip
+        else:
+            for channel in range(C_IN):
+                acc = _add_channel(
+                    acc, x, w, channel, at_row, w_at, group, read, has, c_live, x_c,
+                    C_IN, C_OUT * TAPS, CHANNEL_LAST,
+                )  # fmt: skip
 
     q_at_w = m_w * AXIS_W[STRIDE] - AXIS_W[CROP]
     o_h = m_h * AXIS_H[STRIDE] - AXIS_H[CROP] + phase_h

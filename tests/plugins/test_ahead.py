@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convt_onnx.errors import UsageError
-from convt_onnx.plugins.conv_transpose import ahead, launch
+from convt_onnx.plugins.conv_transpose import ahead, heuristics, launch
 from convt_onnx.plugins.conv_transpose.compile import OPERANDS, sizes_of
 from convt_onnx.plugins.conv_transpose.formula import SIZES, Formula
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
@@ -123,6 +123,16 @@ def test_channels_last_is_written_whole_from_an_interleaved_packing():
     _, constants = launch.launch_constants(call, False, 1)
     assert constants["CHANNEL_LAST"] and constants["VECTOR"] == 4
     run(kernel, base, (2, 37))
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_weight_that_is_not_packed_may_have_many_channels(last):
+    spec = replace(
+        draw_spec(random.Random(0)), in_channels=70, out_channels=6, group=2, kernel=(3,),
+        strides=(2,), dilations=(1,), pads_begin=(1,), pads_end=(0,), output_padding=(0,),
+    )  # fmt: skip
+    kernel = KernelSpec(spec, "float32", (None, None), last, last, bias=True)
+    run(kernel, heuristics.direct_schedule(kernel.problem), (2, 9))
 
 
 def test_an_open_width_is_aligned_as_its_worst_case():
