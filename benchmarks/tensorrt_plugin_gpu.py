@@ -23,6 +23,7 @@ import ctypes
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,6 +186,7 @@ def main() -> None:
     parser.add_argument("stubs")
     parser.add_argument("--processes", type=int, default=12)
     parser.add_argument("--part", type=int)
+    parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.part is not None:
@@ -193,20 +195,42 @@ def main() -> None:
     start = time.perf_counter()
     command = [sys.executable, __file__, options.wheel, options.stubs]
     command += ["--processes", str(options.processes), "--part"]
-    running = [
-        subprocess.Popen([*command, str(i)], stdout=subprocess.PIPE, text=True)
-        for i in range(options.processes)
-    ]
-    lines = [line for p in running for line in p.communicate()[0].splitlines()]
-    results = [json.loads(line) for line in lines if line.startswith("{")]
-    failed = [p.returncode for p in running if p.returncode]
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / str(i) for i in range(options.processes)]
+        running = [started([*command, str(i)], file) for i, file in enumerate(files)]
+        failed = [
+            f"process {i}: {p}" for i, p in enumerate(finished(running, options.seconds)) if p
+        ]
+        lines = [line for file in files for line in file.read_text().splitlines()]
+    # A process that was stopped may have written half a line.
+    results = [json.loads(ln) for ln in lines if ln.startswith("{") and ln.endswith("}")]
     report(results, failed, time.perf_counter() - start)
     if options.json is not None:
         options.json.write_text(json.dumps(results))
     sys.exit(bool(failed) or not all(r["ok"] for r in results))
 
 
-def report(results: list[dict[str, Any]], failed: list[int], seconds: float) -> None:
+def started(command: list[str], file: Path) -> subprocess.Popen[bytes]:
+    """A process that writes to a file."""
+    with file.open("wb") as out:
+        return subprocess.Popen(command, stdout=out)
+
+
+def finished(running: list[subprocess.Popen[bytes]], seconds: float) -> list[str]:
+    """What went wrong with each process, "" for nothing; those that take too long are stopped."""
+    end = time.monotonic() + seconds
+    outcomes = []
+    for process in running:
+        try:
+            code = process.wait(max(0.0, end - time.monotonic()))
+            outcomes.append(f"exit code {code}" if code else "")
+        except subprocess.TimeoutExpired:
+            process.kill()
+            outcomes.append("stopped: out of time")
+    return outcomes
+
+
+def report(results: list[dict[str, Any]], failed: list[str], seconds: float) -> None:
     """Calls, formats and the worst error by path and type."""
     import triton
 
