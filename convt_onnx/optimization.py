@@ -16,6 +16,7 @@ from convt_onnx.passes.base import Context, Miss
 from convt_onnx.passes.restore_plugins import RestorePlugins
 from convt_onnx.placement import off_device
 from convt_onnx.prediction.predictor import Predictor
+from convt_onnx.plugin_node import DOMAIN
 from convt_onnx.proof import checked, verified
 from convt_onnx.reasons import REASONS
 from convt_onnx.targets import get_target, require_plugin
@@ -191,6 +192,9 @@ def _notes(
     if remaining and not context.target.conv_transpose:
         names = ", ".join(remaining)
         notes.append(f"{context.target.name} has no ConvTranspose, but these remain: {names}")
+    foreign = [m.node for m in context.misses if m.reason.id == "CT548"]
+    if foreign:
+        notes.append(f"nodes of {DOMAIN} that this version did not write: {', '.join(foreign)}")
     notes += [
         f"{away.node} {REASONS[away.reason.id].title} ({away.reason.detail}) in the original"
         for away in context.off_device

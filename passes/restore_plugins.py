@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
@@ -70,10 +70,7 @@ class RestorePlugins(Pass):
         """What a node's attributes say, None where it is none of ours."""
         try:
             attributes = {a.name: a.value for a in node.attributes.values() if not a.is_ref()}
-            x = node.inputs[0] if node.inputs else None
-            record = read_record(attributes, _dtype(x, node))
-            if (node.op_type, node.overload) not in map(record.identity, NAMINGS):
-                raise UsageError("its name is not that of its attributes")
+            record = _named(node, [read_record(attributes, dtype) for dtype in _dtypes(node)])
             if len(node.inputs) != len(record.inputs) or None in node.inputs:
                 raise UsageError(f"it has {len(node.inputs)} inputs")
         except UsageError as error:
@@ -123,7 +120,15 @@ def _graphs(model: ir.Model) -> Iterator[tuple[ir.Graph, int, bool]]:
         yield from ((graph, opset, False) for graph in root.subgraphs())
 
 
-def _dtype(x: ir.Value | None, node: ir.Node) -> str:
-    """Name of the type of X, of Y where that alone is known."""
-    found = None if x is None else x.dtype or node.outputs[0].dtype
-    return "unknown" if found is None else found.numpy().name
+def _dtypes(node: ir.Node) -> Sequence[str]:
+    """Names of the types that the node may compute in: every one where none is stated."""
+    stated = [v.dtype for v in (*node.inputs[:1], *node.outputs) if v is not None and v.dtype]
+    return [stated[0].numpy().name] if stated else list(DTYPES)
+
+
+def _named(node: ir.Node, records: Iterable[PluginRecord]) -> PluginRecord:
+    """The record that the node's name was made from."""
+    for record in records:
+        if (node.op_type, node.overload) in map(record.identity, NAMINGS):
+            return record
+    raise UsageError("its name is not that of its attributes")

@@ -246,6 +246,20 @@ def test_the_way_back(plugged, tmp_path, target, back):
     assert_same(before, restored)
 
 
+@pytest.mark.parametrize("target", ["tensorrt-rtx", "ort-cuda"])
+def test_the_way_back_needs_no_stated_type(plugged, tmp_path, target):
+    body = "a = Mul (x, x) c = {up} (a, w, b) y = Concat <axis = 0> (c, c)"
+    before = single(body)
+    after, _ = plugged(before, target)
+    assert plugin_nodes(after)
+    del after.graph.value_info[:]
+    source = write(after, tmp_path, "plugged.onnx")
+    result = optimize(source, options=OptimizeOptions("portable", force=True, tune=UNTIMED))
+    restored = onnx.load(result.output)
+    assert not plugin_nodes(restored)
+    assert_same(before, restored)
+
+
 def test_the_way_back_gives_the_weights_back(plugged, tmp_path):
     after, _ = plugged(single())
     source = write(after, tmp_path, "plugged.onnx")
@@ -281,6 +295,7 @@ def test_attributes_that_do_not_fit_the_name_are_left_alone(plugged, tmp_path):
     source = write(after, tmp_path, "forged.onnx")
     result = optimize(source, options=OptimizeOptions(force=True, tune=UNTIMED))
     assert [m.reason.id for m in result.misses if m.pass_name == "restore-plugins"] == ["CT548"]
+    assert any("did not write" in note for note in result.notes)
 
 
 def refused(before, plugged, **options):
