@@ -117,6 +117,7 @@ def _print_changes(console: Console, result: OptimizeResult) -> None:
 def _closing_line(result: OptimizeResult) -> str:
     if result.output is None:
         return f"dry run: nothing written ({result.seconds:.1f} s)"
-    what = "" if result.modified else ", a copy: there is nothing to do"
+    reason = "there is nothing to do" if result.tuning is None else "nothing is faster"
+    what = "" if result.modified else f", a copy: {reason}"
     size = size_text(result.output_bytes or 0)
     return f"wrote {escape(str(result.output))} ({size}{what}) in {result.seconds:.1f} s"

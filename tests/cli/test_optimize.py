@@ -275,3 +275,12 @@ def test_tuning_is_in_the_document(convt, source, tmp_path, fake_runtime):
         assert decision["reason"]["id"] == "CT602"
         assert decision["before"]["median_us"] == pytest.approx(4 * decision["after"]["median_us"])
     assert len(list((tmp_path / "c").iterdir())) == 2
+
+
+def test_where_nothing_is_faster_the_copy_says_so(convt, source, tmp_path, fake_runtime):
+    fake_runtime({"ConvTranspose": 0.01}, rest=0.01)
+    done = convt("optimize", source, "--tune-cache", tmp_path / "c")
+    out = source.with_name("model.convt.onnx")
+    assert "a copy: nothing is faster" in done.err
+    assert done.err.count("CT601") == 2
+    assert out.read_bytes() == source.read_bytes()
