@@ -49,7 +49,7 @@ def diagnose() -> Diagnosis:
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         packages=tuple(Package(name, _version(name)) for name in PACKAGES),
-        parts=(_rewriting(), _verification(), _model_export(), *_engines()),
+        parts=(_rewriting(), _verification(), _model_export(), *_engines(), _ort_library()),
     )
 
 
@@ -95,6 +95,18 @@ def _engines() -> Iterator[Part]:
             yield Part(f"build, {name}", True, load_backend(name).title)
         except MissingPartError as error:
             yield Part(f"build, {name}", False, f"{error.what}: {error.help}")
+
+
+def _ort_library() -> Part:
+    from convt_onnx.plugins.onnxruntime.build import find_compiler
+
+    name = "ort-library, register"
+    try:
+        compiler = " ".join(find_compiler())
+    except MissingPartError as error:
+        return Part(name, False, f"{error.what}: {error.help}")
+    kernels = f"Triton {_version('triton')}" if _importable("triton") else "no Triton, no kernels"
+    return Part(name, True, f"{compiler}, {kernels}")
 
 
 def _importable(module: str) -> bool:

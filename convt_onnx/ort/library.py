@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from convt_onnx.plugins.conv_transpose.ptx import require_capability
 from convt_onnx.plugins.onnxruntime import build
 from convt_onnx.plugins.onnxruntime.wanted import compile_texts, wanted_kernels
 
+DRIVER = "libcuda.so.1"
 # PTX for 8.0 runs on every later device; 9.0 has matrix instructions of its own.
 DEFAULT_CAPABILITIES = (80, 90)
 
@@ -63,4 +65,8 @@ def build_library(
 
 
 def _of_this_machine() -> tuple[int, ...]:
+    try:
+        ctypes.CDLL(DRIVER)
+    except OSError:
+        return ()
     return tuple(device_capabilities(open_library(build.cached_library())))
