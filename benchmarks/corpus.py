@@ -44,7 +44,7 @@ from convt_onnx.verify.session import Arrays, Runner, Source
 
 ORIGINAL, OURS = "original", "convt-onnx"
 OTHERS = ("onnxslim", "onnxsim", "ort-extended")
-MIN_ROUNDS, MAX_ROUNDS = 9, 301
+MIN_ROUNDS, MAX_ROUNDS = 9, 151
 SAMPLE_SECONDS = 2e-3
 # Above this share of the time ConvTranspose is what a model is about.
 MATTERS = 0.30
