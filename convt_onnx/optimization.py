@@ -15,8 +15,8 @@ from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
 from convt_onnx.passes.restore_plugins import RestorePlugins
 from convt_onnx.placement import off_device
-from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.plugin_node import DOMAIN
+from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.proof import checked, verified
 from convt_onnx.reasons import REASONS
 from convt_onnx.targets import get_target, require_plugin
