@@ -15,6 +15,8 @@ from .verify.judging import assert_same
 
 # Triton decides when it is first imported, which any test that exports with torch may do.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+# pytest-xdist says how wide a terminal is; a pipe has no width.
+os.environ.pop("COLUMNS", None)
 
 CORPUS = Path(__file__).parents[2] / "shared"
 

@@ -90,7 +90,7 @@ def _run(
         result = bench(models, options, progress=steps.measure)
     if report is not None:
         write_report(result, report, command=out.exact_command(), force=force)
-        console.print(f"report {report}", markup=False)
+        console.print(f"report {report}", markup=False, soft_wrap=True)
     if as_json:
         out.print_json(document("bench", result=result))
     else:

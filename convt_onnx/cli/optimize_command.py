@@ -146,7 +146,7 @@ def _run(
             write_report(result, report, command=out.exact_command(), force=options.force)
     optimize_table(console, result, verbose=verbose)
     if report is not None:
-        console.print(f"report {report}", markup=False)
+        console.print(f"report {report}", markup=False, soft_wrap=True)
     if as_json:
         out.print_json(document("optimize", result=result))
     elif result.output is not None:
