@@ -5,25 +5,28 @@
 Times are CUDA-graph medians of one call with bias; `floor` is the larger of bytes over bandwidth
 and operations over the matrix rate. cuDNN searches its algorithms (cudnn.benchmark); its
 channels-last column gets its layout for free. `cold` rotates through enough inputs and outputs
-that none is left in the L2 cache.
+that none is left in the L2 cache. `gpu_report.py` makes the table and the plot.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
-import math
 import multiprocessing
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from gpu_report import report
 from gpu_suites import SUITES, Shape
 from gpu_timing import graph_us, set_count
 from gpu_tune import MODES, device, problem_of, tensors
 
 from convt_onnx.plugins.conv_transpose import op, router, tuned
+from convt_onnx.plugins.conv_transpose.activations import make_activation
 
 BANDWIDTH = 4.3e12
 RATES = {"float16": 790e12, "bfloat16": 790e12, "tf32": 395e12, "exact": 132e12}
@@ -77,7 +80,9 @@ def measure(row: Shape, mode: str, cold: bool) -> dict[str, Any]:
             torch.cuda.empty_cache()
     chosen = tuned.choose(problem, device())
     result["schedule"] = chosen.label
-    result["worth"] = bool(router.worth(problem, device()))
+    for layout, last in (("nchw", False), ("nhwc", True)):
+        here = replace(problem, channels_last_in=last, channels_last_out=last)
+        result[f"worth_{layout}"] = bool(router.worth(here, device()))
     return result
 
 
@@ -87,39 +92,23 @@ def _compile(job: tuple[Shape, str, bool]) -> None:
     torch.cuda.synchronize()
 
 
-def geometric(values: list[float]) -> float:
-    """Geometric mean."""
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+def epilogue(row: Shape, last: bool) -> dict[str, Any]:
+    """The bare kernel, with bias and Relu, and with a residual too, in float16."""
+    x, w, b = tensors(row, "float16", last)
+    y = op.conv_transpose(x, w, None, row.spec)
+    residual = torch.randn_like(y)
+    relu = {"activation": make_activation("relu")}
 
+    def time_of(bias: torch.Tensor | None, **more: Any) -> float:
+        return graph_us([lambda: op.conv_transpose(x, w, bias, row.spec, out=y, **more)], 9)
 
-def report(results: list[dict[str, Any]]) -> None:
-    """One line a row, then means."""
-    print(f"{'row':26s} {'mode':8s} floor | cudnn nchw nhwc | ours nchw nhwc | cold: cudnn, ours")
-    for r in results:
-        names = ("cudnn_nchw", "cudnn_nhwc", "ours_nchw", "ours_nhwc")
-        warm = [r.get(n, math.nan) for n in names]
-        cold = [r.get(f"{n}_cold", math.nan) for n in names]
-        text = " ".join(f"{v:7.1f}" for v in warm) + " |" + " ".join(f"{v:7.1f}" for v in cold)
-        print(f"{r['row']:26s} {r['mode']:8s} {r['floor']:6.1f} | {text} {r['schedule']}")
-        for n in names:
-            if f"{n}_error" in r:
-                print("    ", n, r[f"{n}_error"])
-    for mode in dict.fromkeys(r["mode"] for r in results):
-        rows = [r for r in results if r["mode"] == mode and "cudnn_nchw" in r]
-        for ours in ("ours_nchw", "ours_nhwc"):
-            both = [r["cudnn_nchw"] / r[ours] for r in rows if ours in r]
-            print(f"{mode}: cuDNN NCHW over {ours}: geometric mean {geometric(both):.2f}")
-        print(f"{mode}: slower than the best cuDNN:", ", ".join(_behind(rows)) or "none")
-
-
-def _behind(rows: list[dict[str, Any]]) -> list[str]:
-    found = []
-    for r in rows:
-        library = min(r.get(n, math.inf) for n in ("cudnn_nchw", "cudnn_nhwc"))
-        ours = min(r.get(n, math.inf) for n in ("ours_nchw", "ours_nhwc"))
-        if ours > 1.03 * library:
-            found.append(f"{r['row']} ({ours:.1f} against {library:.1f})")
-    return found
+    return {
+        "row": row.name,
+        "layout": "NHWC" if last else "NCHW",
+        "bare": time_of(None),
+        "bias_relu": time_of(b, **relu),
+        "bias_relu_residual": time_of(b, residual=residual, **relu),
+    }
 
 
 def main() -> None:
@@ -130,7 +119,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--jobs", type=int, default=14)
     parser.add_argument("--no-cold", action="store_true")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, required=True)
     args = parser.parse_args()
     deadline = time.monotonic() + args.seconds
     modes = args.mode or list(MODES)
@@ -144,11 +133,24 @@ def main() -> None:
             print("out of time at", row.name, mode)
             break
         results.append(measure(row, mode, not args.no_cold))
-    report(results)
-    print(torch.cuda.get_device_name(), "torch", torch.__version__, end=" ")
-    print("cuDNN", torch.backends.cudnn.version())
-    if args.json:
-        args.json.write_text(json.dumps(results, indent=1))
+    rows_of = [r for r in SUITES["flaggems"] if r.name[0] in "35"]
+    epilogues = [epilogue(r, last) for r in rows_of for last in (True, False)]
+    content = {"device": device_line(), "rows": results, "epilogue": epilogues}
+    args.json.write_text(json.dumps(content, indent=1))
+    print(report(content))
+
+
+def device_line() -> str:
+    """What was measured on, and when."""
+    import triton
+
+    name, torch_version, cudnn = (
+        torch.cuda.get_device_name(),
+        torch.__version__,
+        torch.backends.cudnn.version(),
+    )
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    return f"{name}, torch {torch_version}, cuDNN {cudnn}, Triton {triton.__version__}, {today}"
 
 
 if __name__ == "__main__":

@@ -82,3 +82,17 @@ DEPLOYED = (
 )
 
 SUITES = {"flaggems": FLAGGEMS, "deployed": DEPLOYED}
+
+# Microseconds of the kernel of FlagGems PR #3405 as merged, on an H200 (torch 2.11, Triton 3.6,
+# CUDA-graph medians, warm L2), for float16 and for exact float32: its one float32 mode.
+FLAGGEMS_US = {
+    "1 s1_g2": {"float16": 5.6, "exact": 12.3},
+    "2 s2_g2": {"float16": 5.7, "exact": 7.9},
+    "3 s2_64": {"float16": 108.1, "exact": 401.5},
+    "4 s2_k5_128": {"float16": 714.0, "exact": 5385.3},
+    "5 s3_k5_128": {"float16": 98.1, "exact": 356.1},
+    "6 s3_g2": {"float16": 9.6, "exact": 15.5},
+    "7 s4_g2": {"float16": 11.4, "exact": 17.4},
+    "8 s4_32": {"float16": 14.3, "exact": 21.7},
+    "9 s8_32": {"float16": 15.9, "exact": 24.0},
+}

@@ -1,0 +1,120 @@
+"""Random geometries, tensors and schedules for gpu_correctness.py."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from math import prod
+
+import torch
+
+from convt_onnx.errors import GeometryError
+from convt_onnx.plugins.conv_transpose import heuristics, op
+from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
+from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.schedule import RESIDENT, Schedule, resident_parts
+from convt_onnx.spec import ConvTransposeSpec
+
+# Taps times channels beyond which unrolled loops would take the compiler long.
+MOST_UNROLLED = 512
+
+
+def draw_spec(rng: random.Random) -> ConvTransposeSpec:
+    """Geometry with any stride, dilation, crop and grouping."""
+    n = rng.choice((1, 1, 2, 2, 2, 3))
+    most = {1: 17, 2: 6, 3: 4}[n]
+    kernel = tuple(rng.randint(1, most) for _ in range(n))
+    strides = tuple(rng.randint(1, {1: 9, 2: 5, 3: 3}[n]) for _ in range(n))
+    dilations = tuple(rng.choice((1, 1, 1, 2, 3, 4)) for _ in range(n))
+    crops = [
+        tuple(rng.randint(0, (k - 1) * d) for k, d in zip(kernel, dilations, strict=True))
+        for _ in range(2)
+    ]
+    extra = tuple(rng.randint(0, max(s, d)) for s, d in zip(strides, dilations, strict=True))
+    group = rng.choice((1, 1, 1, 2, 3, 8))
+    inner = rng.choice((1, 2, 3, 4, 8, 12, 16, 24, 32, 40, 64))
+    outer = rng.choice((1, 2, 3, 4, 8, 12, 16, 24, 32, 40, 64))
+    return ConvTransposeSpec(
+        group * inner, group * outer, group, kernel, strides, dilations, *crops, extra
+    )
+
+
+def draw_sizes(rng: random.Random, spec: ConvTransposeSpec, word: int) -> tuple[int, ...]:
+    """Spatial sizes whose output is not empty; the width is a multiple of `word`."""
+    most = {1: 200, 2: 20, 3: 8}[spec.ndim]
+    while True:
+        *front, width = (rng.choice((1, rng.randint(1, most))) for _ in range(spec.ndim))
+        # Odd sizes, and a width of whole words or not: few alignments to compile for.
+        sizes = (*(n | 1 for n in front), (width | 1) * word)
+        try:
+            spec.output_sizes(sizes)
+        except GeometryError:
+            most += 2
+            continue
+        return sizes
+
+
+def draw_schedule(rng: random.Random, problem: Problem, x: torch.Tensor) -> Schedule:
+    """The heuristic's schedule, or a forced one of any kind."""
+    device = op.device_of(x)
+    kind = rng.choice(("chosen", "gemm", "gemm", "direct", "resident", "resident"))
+    axes = lifted_axes(problem.spec)
+    if kind == "chosen":
+        return heuristics.choose(problem, device)
+    if kind == "direct":
+        return heuristics.direct_schedule(problem)
+    able = [fusable(a) for a in axes]
+    small = prod(a.kernel for a in axes) * problem.spec.in_per_group <= MOST_UNROLLED
+    if kind == "resident" and all(able) and small:
+        return draw_resident(rng, problem, device)
+    fused = [f and rng.random() < 0.6 for f in able]
+    schedule = heuristics.gemm_schedule(problem, device, (fused[0], fused[1], fused[2]))
+    return replace(
+        schedule,
+        aligned=(rng.random() < 0.5,) * 3,
+        block_m=rng.choice((16, 32, 64, 128)),
+        block_n=schedule.block_n if schedule.interleave else rng.choice((16, 32, 64)),
+        block_k=rng.choice((16, 32)),
+        warps=4,
+        stages=rng.choice((2, 3)),
+        flat=rng.random() < 0.4,
+        k_major=rng.random() < 0.5,
+    )
+
+
+def draw_resident(rng: random.Random, problem: Problem, device: Device) -> Schedule:
+    """A schedule that keeps the weight in shared memory."""
+    base = heuristics.gemm_schedule(problem, device, (True, True, True))
+    schedule = replace(
+        base,
+        kind=RESIDENT,
+        aligned=(rng.random() < 0.5,) * 3,
+        block_m=rng.choice((64, 128)),
+        block_n=rng.choice((32, 64)),
+        block_k=min(base.block_k, rng.choice((16, 32, 64))),
+        warps=rng.choice((4, 8)),
+        stages=rng.choice((1, 1, 2)),
+        flat=False,
+        k_major=base.k_major or rng.random() < 0.3,
+        column_tiles=rng.choice((1, 1, 2, 3)),
+        workers=rng.choice((1, 3, 132)),
+        prefetch=rng.choice((0, 1, 3)),
+    )
+    while not heuristics.fits(problem, schedule, device) or _sums(problem, schedule) > 128:
+        schedule = replace(schedule, block_m=64, stages=1, column_tiles=2 * schedule.column_tiles)
+    return schedule
+
+
+def _sums(problem: Problem, schedule: Schedule) -> int:
+    """Sums that a thread keeps."""
+    widths = resident_parts(problem, schedule).widths
+    return schedule.block_m * sum(widths) // (32 * schedule.warps)
+
+
+def draw_tensor(rng: random.Random, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Random values in NCHW, channels-last or, rarely, with gaps between rows."""
+    layout = rng.choice(("nchw", "nhwc", "nhwc", "gaps"))
+    if layout == "gaps":
+        return torch.randn(*shape[:-1], shape[-1] * 2, device="cuda").to(dtype)[..., ::2]
+    x = torch.randn(shape, device="cuda").to(dtype)
+    return x if layout == "nchw" else x.movedim(1, -1).contiguous().movedim(-1, 1)

@@ -1,0 +1,55 @@
+"""Launches every kind of schedule on small random problems, for compute-sanitizer.
+
+    PYTORCH_NO_CUDA_MEMORY_CACHING=1 PYTHONPATH=. compute-sanitizer --tool memcheck \
+        --error-exitcode 9 python benchmarks/gpu_memcheck.py --cases 40
+
+Without PyTorch's cache each tensor is an allocation of its own, so that an access beyond its end
+is seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import random
+import time
+
+import torch
+from gpu_drawing import draw_schedule, draw_sizes, draw_spec, draw_tensor
+
+from convt_onnx.plugins.conv_transpose import op
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def launch_one(rng: random.Random) -> str:
+    """One launch; returns the kind of its schedule."""
+    spec, dtype = draw_spec(rng), rng.choice(DTYPES)
+    sizes = draw_sizes(rng, spec, rng.choice((1, 4)))
+    x = draw_tensor(rng, (2, spec.in_channels, *sizes), dtype)
+    w = torch.randn(spec.weight_shape, device="cuda").to(dtype)
+    b = torch.randn(spec.out_channels, device="cuda").to(dtype)
+    schedule = draw_schedule(rng, op.make_problem(x, w, spec), x)
+    op.conv_transpose(x, w, b, spec, schedule=schedule)
+    torch.cuda.synchronize()
+    return schedule.kind
+
+
+def main() -> None:
+    """Launch the cases and print how many of each kind there were."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=120)
+    args = parser.parse_args()
+    deadline = time.monotonic() + args.seconds
+    kinds: collections.Counter[str] = collections.Counter()
+    for seed in range(args.cases):
+        if time.monotonic() > deadline:
+            break
+        torch.manual_seed(seed)
+        kinds[launch_one(random.Random(seed))] += 1
+    print(f"memcheck: {dict(kinds)}")
+
+
+if __name__ == "__main__":
+    main()
