@@ -32,8 +32,10 @@ from convt_onnx.plugins.conv_transpose.schedule import DIRECT, Schedule
 from convt_onnx.reference import conv_transpose as oracle
 from convt_onnx.spec import ConvTransposeSpec
 
-EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-22, "tf32": 2.0**-10}
+# How much larger than the library's an error may be, and the error that always may be: three TF32
+# products lose 2^-22 where the library's sum of a few terms is rounded once.
 FACTOR = {"float16": 1.5, "bfloat16": 1.5, "float32": 1.5, "tf32": 3.5}
+LEAST = {"float16": 3.7e-4, "bfloat16": 3.0e-3, "float32": 2.0**-22, "tf32": 1.7e-3}
 SIZES_A_SPEC = 8
 ORACLES_AGREE = 1e-9
 
@@ -88,7 +90,7 @@ def compare(rng: random.Random, spec: ConvTransposeSpec, mode: str, number: int)
         if number % 16 == 0 and relative(scattered(x, w, b, spec, extra), want) > ORACLES_AGREE:
             raise ValueError("the oracles differ")
         error, own = relative(y, want), relative(library, want)
-        ok = error <= FACTOR[mode] * max(own, 0.5 * EPSILON[mode])
+        ok = error <= max(FACTOR[mode] * own, LEAST[mode])
         if number % 16 == 0:
             again = op.conv_transpose(x, w, b, spec, schedule=schedule, **extra)
             ok = ok and bool(torch.equal(again, y))
@@ -138,7 +140,7 @@ def work(job: tuple[int, float]) -> list[Result]:
     while time.time() < deadline:
         number += 1
         spec = draw_spec(rng)
-        mode = rng.choice(sorted(EPSILON))
+        mode = rng.choice(sorted(FACTOR))
         try:
             results += compare(rng, spec, mode, number)
         except Exception as error:  # reported as a failed case
@@ -165,10 +167,14 @@ def main() -> None:
     counts = collections.Counter(r.mode for r in results)
     ratios_of = {}
     for mode in sorted(counts):
-        ratios = [r.error / max(r.library, 0.5 * EPSILON[mode]) for r in results if r.mode == mode]
+        ratios = [r.error / max(r.library, 1e-12) for r in results if r.mode == mode]
+        beyond = sum(r > FACTOR[mode] for r in ratios)
         worst, middle = max(ratios), sorted(ratios)[len(ratios) // 2]
-        ratios_of[mode] = [round(middle, 3), round(worst, 3)]
-        print(f"{mode:9s} {counts[mode]:5d} cases, error over library's: {middle:.2f}, {worst:.2f}")
+        ratios_of[mode] = {"median": middle, "worst": worst, "beyond": beyond}
+        print(
+            f"{mode:9s} {counts[mode]:5d} cases, error over library's: median {middle:.2f}, worst "
+            f"{worst:.2f}, {beyond} beyond {FACTOR[mode]}"
+        )
     kinds = collections.Counter(r.schedule.split("-")[0] for r in results)
     print(f"{len(results)} geometries, {len(bad)} failed, schedules {dict(kinds)}")
     print(torch.cuda.get_device_name(), "torch", torch.__version__, "cuDNN", cudnn())

@@ -116,6 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--suite", action="append", choices=sorted(SUITES))
     parser.add_argument("--mode", action="append", choices=sorted(MODES))
+    parser.add_argument("--row", action="append", help="only rows whose names start so")
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--jobs", type=int, default=14)
     parser.add_argument("--no-cold", action="store_true")
@@ -124,6 +125,7 @@ def main() -> None:
     deadline = time.monotonic() + args.seconds
     modes = args.mode or list(MODES)
     rows = [(r, m) for s in args.suite or list(SUITES) for m in modes for r in SUITES[s]]
+    rows = [(r, m) for r, m in rows if not args.row or r.name.startswith(tuple(args.row))]
     jobs = [(r, m, last) for r, m in rows for last in (True, False)]
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
         pool.map(_compile, jobs, chunksize=1)

@@ -16,6 +16,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     program_count,
     resident_parts,
     row_count,
+    vector_width,
 )
 
 # Before it, shared memory holds few weights beside tiles of x.
@@ -40,8 +41,8 @@ class Tile:
     column_tiles: int = 1
 
 
-# Few rows: everything is read at once.
-_SMALL = (Tile(64, 4, 4, 8),)
+# Few rows: everything is read at once; words of many channels take registers.
+_SMALL, _SMALL_WORDS = (Tile(64, 4, 4, 8),), (Tile(64, 4, 3, 2),)
 # Two programs a processor hide each other's waiting; else one, or columns divided among programs.
 _LARGE = (
     Tile(128, 8, 2, 3),
@@ -54,7 +55,7 @@ _LARGE = (
     Tile(128, 8, 1, 1),
 )
 # What else the autotuner tries.
-_MORE = (Tile(128, 8, 2, 1), Tile(64, 4, 3, 2), Tile(128, 8, 2, 1, 1, 128), Tile(32, 4, 4, 8))
+_MORE = (Tile(128, 8, 2, 1), Tile(128, 8, 2, 1, 1, 128), Tile(32, 4, 4, 8))
 
 
 def preferred(problem: Problem, device: Device, base: Schedule) -> Schedule | None:
@@ -64,15 +65,21 @@ def preferred(problem: Problem, device: Device, base: Schedule) -> Schedule | No
         return None
     if problem.channels_last_out and not last:  # with words of x, stores are of pixels
         return None
+    shifts = packing_of(problem, base).blocks > 1
+    if not last and not shifts and vector_width(problem, base) == 1:
+        return None  # single elements are stored, which takes the time
     rows = row_count(problem, base) * problem.spec.group
-    tiles = _SMALL + _LARGE if rows <= 8 * 64 * device.processors else _LARGE + _SMALL
+    small = _SMALL if last or base.block_k < 64 else _SMALL_WORDS
+    tiles = small + _LARGE if rows <= 8 * 64 * device.processors else _LARGE + small
     wide = packing_of(problem, base).columns > 128
     for tile in tiles:
         if tile.column_tiles > 1 and not wide:
             continue
         # Whole tiles ahead gain where several shifts of channels-last data are read.
-        if tile.stages > 1 and not (wide and last and any_shifts(problem, base)):
+        if tile.stages > 1 and not (wide and last and shifts):
             continue
+        if tile.prefetch > 3 and tile.each == 1 and not last:
+            continue  # words of one step take as many registers as tiles of several
         for schedule in _schedules(problem, device, base, (tile,)):
             if program_count(problem, schedule) >= device.processors * 3 // 4:
                 return schedule
@@ -85,14 +92,9 @@ def computes(problem: Problem) -> bool:
     return operations > OPERATIONS_PER_BYTE * problem.floor_bytes
 
 
-def any_shifts(problem: Problem, base: Schedule) -> bool:
-    """Whether x is read at more than one shift."""
-    return packing_of(problem, base).blocks > 1
-
-
 def resident_schedules(problem: Problem, device: Device, base: Schedule) -> list[Schedule]:
     """What the autotuner tries with the layout of the GEMM schedule `base`."""
-    return _schedules(problem, device, base, _LARGE + _SMALL + _MORE)
+    return _schedules(problem, device, base, _LARGE + _SMALL + _SMALL_WORDS + _MORE)
 
 
 def _schedules(
