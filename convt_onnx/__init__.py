@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
     from convt_onnx.ort.registration import Registration, register
     from convt_onnx.ort.session import Session
+    from convt_onnx.plugins.torch_op import (
+        conv_transpose1d,
+        conv_transpose2d,
+        conv_transpose3d,
+    )
     from convt_onnx.reasons import Reason, get_reason
     from convt_onnx.reference import conv_transpose, conv_transpose_gradients
     from convt_onnx.report.writing import write_report
@@ -62,6 +67,9 @@ _HOMES = {
     "compare_files": "comparison",
     "build_engine": "engine",
     "conv_transpose": "reference",
+    "conv_transpose1d": "plugins.torch_op",
+    "conv_transpose2d": "plugins.torch_op",
+    "conv_transpose3d": "plugins.torch_op",
     "conv_transpose_gradients": "reference",
     "diagnose": "doctor",
     "get_reason": "reasons",
@@ -98,6 +106,9 @@ __all__ = [
     "build_engine",
     "compare_files",
     "conv_transpose",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "conv_transpose_gradients",
     "diagnose",
     "get_reason",

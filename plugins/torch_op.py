@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +31,8 @@ from convt_onnx.plugins.conv_transpose.arguments import (
 from convt_onnx.plugins.conv_transpose.problem import DTYPE_BYTES
 from convt_onnx.spec import ConvTransposeSpec
 
+AsNode = Callable[[tuple[Tensor | None, ...], tuple[Any, ...], Activation], Tensor]
+_AS_NODE: ContextVar[AsNode | None] = ContextVar("as_node", default=None)
 _LIBRARY = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
 
@@ -74,6 +78,21 @@ def _fake(
     alpha: float,
     beta: float,
 ) -> Tensor:
+    numbers = (stride, pads_begin, pads_end, output_padding, dilation, groups)
+    return _empty_result(x, result_shape(x, weight, *numbers))
+
+
+def result_shape(
+    x: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    pads_begin: Sequence[int],
+    pads_end: Sequence[int],
+    output_padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> tuple[int, ...]:
+    """Shape of the result; sizes may be symbols."""
     sizes = [
         (x.shape[2 + i] - 1) * stride[i]
         + (weight.shape[2 + i] - 1) * dilation[i]
@@ -83,7 +102,7 @@ def _fake(
         - pads_end[i]
         for i in range(len(stride))
     ]
-    return _empty_result(x, (x.shape[0], weight.shape[1] * groups, *sizes))
+    return (x.shape[0], weight.shape[1] * groups, *sizes)
 
 
 _operator = torch.library.custom_op("convt_onnx::conv_transpose", _run, mutates_args=())
@@ -198,6 +217,20 @@ def replaced(model: nn.Module) -> Iterator[nn.Module]:
             del module.forward
 
 
+@contextmanager
+def exported_as(node: AsNode) -> Iterator[None]:
+    """Inside, each call is what `node(operands, numbers, activation)` returns: for exporters.
+
+    `operands` are x, weight, bias, slope and residual; `numbers` stride, crops at the front and at
+    the end, output padding, dilation and groups.
+    """
+    token = _AS_NODE.set(node)
+    try:
+        yield
+    finally:
+        _AS_NODE.reset(token)
+
+
 def _call(
     ndim: int,
     x: Tensor,
@@ -224,6 +257,9 @@ def _call(
     end = begin if padding_end is None else each(padding_end, ndim)
     numbers = (each(stride, ndim), begin, end, each(extra, ndim), each(dilation, ndim), groups)
     operands = (x, weight, bias, slope, residual)
+    as_node = _AS_NODE.get()
+    if as_node is not None:
+        return as_node(operands, numbers, activation)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands):
         spec = spec_of(x, weight, *numbers)
         return op.reference(
