@@ -34,7 +34,7 @@ from tensorrt_plugin_cases import CASES, DTYPES, LARGE, Case, Operands, operands
 
 from convt_onnx.plugin_node import PluginRecord
 from convt_onnx.plugins.tensorrt import driver
-from convt_onnx.plugins.tensorrt.aot import Building, _building, _define, combinations
+from convt_onnx.plugins.tensorrt.aot import Building, combinations, register_records
 from convt_onnx.plugins.tensorrt.layer import layer_class
 from convt_onnx.plugins.tensorrt.state import State
 
@@ -119,16 +119,13 @@ def enqueue(trt: Any, layer: Any, record: PluginRecord, names: list[str], call: 
 
 def through_aot(quick: Any, trt: Any, case: Case, record: PluginRecord) -> Iterator[dict[str, Any]]:
     """What NVIDIA's layer hands over, through the driver."""
-    import importlib
-
     name = record.identity("hashed")[0]
-    _define(trt, importlib.import_module("tensorrt.plugin"), name, record)
-    _building[name] = Building(driver.device_capability() or 0)
+    register_records({name: record}, Building(driver.device_capability() or 0))
     stream = torch.cuda.Stream()
     for built in quick.drive(trt, name, record):
         names = [f.name for f in built.formats]
-        module = driver._call("cuModuleLoadData", built.ptx + b"\0")
-        function = driver._call("cuModuleGetFunction", module, built.kernel.encode())
+        module = driver.call("cuModuleLoadData", built.ptx + b"\0")
+        function = driver.call("cuModuleGetFunction", module, built.kernel.encode())
         for sizes in case.sizes:
             call = operands(record, sizes, names[0] != "LINEAR", names[-1] != "LINEAR")
             at = dict(zip(("n", *"dhw"[-record.spec.ndim :]), sizes, strict=True))
@@ -137,7 +134,7 @@ def through_aot(quick: Any, trt: Any, case: Case, record: PluginRecord) -> Itera
             values = (*inputs, *numbers, call.y.data_ptr())
             types = (ctypes.c_void_p,) * len(inputs) + (ctypes.c_int,) * len(numbers)
             stream.wait_stream(torch.cuda.current_stream())
-            driver._call(
+            driver.call(
                 "cuLaunchKernel", function, built.grid(at), 1, 1, built.block, 1, 1, built.shared,
                 stream.cuda_stream, (values, (*types, ctypes.c_void_p)), 0,
             )  # fmt: skip

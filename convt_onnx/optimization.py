@@ -13,6 +13,7 @@ from convt_onnx.decision import Decision
 from convt_onnx.graph.counting import op_counts
 from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.passes.base import Context, Miss
+from convt_onnx.passes.lower import Lower
 from convt_onnx.passes.restore_plugins import RestorePlugins
 from convt_onnx.placement import off_device
 from convt_onnx.plugin_node import DOMAIN
@@ -198,6 +199,12 @@ def _notes(
     notes += [
         f"{away.node} {REASONS[away.reason.id].title} ({away.reason.detail}) in the original"
         for away in context.off_device
+    ]
+    notes += [
+        f"{miss.node} does without the plugin: {REASONS[miss.reason.id].title}"
+        + (f" ({miss.reason.detail})" if miss.reason.detail else "")
+        for miss in context.misses
+        if miss.pass_name == Lower.name
     ]
     main = {n.path for n in context.nodes}
     inner = [d.path for d in context.decisions if d.form is not None and d.path not in main]

@@ -56,7 +56,7 @@ class RestorePlugins(Pass):
                     opset=opset,
                     inline_constants=body,
                     names=names,
-                    prefix=node.name or node.op_type,
+                    prefix=(node.name or node.op_type).removesuffix(f"/{node.op_type}"),
                     cache=cache,
                 )
                 _restore(emitter, node, record, model.ir_version)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -92,16 +92,21 @@ def register_aot(
             "no device is here to build the plugin for", help="name a capability"
         )
     require_capability(chosen)
-    trtp = importlib.import_module("tensorrt.plugin")
     records = records_of(model)
-    for name, record in records.items():
-        if name not in _building:
-            _define(trt, trtp, name, record)
-        _building[name] = Building(chosen, tf32)
+    register_records(records, Building(chosen, tf32))
     return tuple(records)
 
 
-def _define(trt: Any, trtp: Any, name: str, record: PluginRecord) -> None:
+def register_records(records: Mapping[str, PluginRecord], building: Building) -> None:
+    """Register plugins by operator type, or change what those of a name are built for."""
+    trtp = importlib.import_module("tensorrt.plugin")
+    for name, record in records.items():
+        if name not in _building:
+            _define(trtp, name, record)
+        _building[name] = building
+
+
+def _define(trtp: Any, name: str, record: PluginRecord) -> None:
     identity = f"{DOMAIN}::{name}"
     inputs = tuple(ARGUMENTS[n] for n in record.kernel().operands)
     tensors = dict.fromkeys(inputs, trtp.TensorDesc)

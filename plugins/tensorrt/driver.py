@@ -74,7 +74,7 @@ def launch(prepared: Launch, pointers: Mapping[str, int], stream: int) -> None:
     arguments = prepared.arguments
     values = tuple(pointers[a] if isinstance(a, str) else a for a in arguments)
     types = tuple(ctypes.c_void_p if isinstance(a, str) else ctypes.c_int for a in arguments)
-    _call(
+    call(
         "cuLaunchKernel",
         prepared.function,
         *(prepared.grid, 1, 1),
@@ -99,7 +99,7 @@ def device_capability() -> int | None:
         return None
     attribute = driver.CUdevice_attribute
     major, minor = (
-        _call("cuDeviceGetAttribute", getattr(attribute, name), device)
+        call("cuDeviceGetAttribute", getattr(attribute, name), device)
         for name in (
             "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
             "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
@@ -118,15 +118,21 @@ def _number(name: str, formula: Formula, sizes: Mapping[str, int]) -> int:
 @lru_cache(maxsize=512)
 def _function(context: int, ptx: str, name: str) -> Any:
     """The kernel, loaded once a context."""
-    module = _call("cuModuleLoadData", ptx.encode() + b"\0")
-    return _call("cuModuleGetFunction", module, name.encode())
+    module = call("cuModuleLoadData", ptx.encode() + b"\0")
+    return call("cuModuleGetFunction", module, name.encode())
 
 
 def _context() -> int:
-    return int(_call("cuCtxGetCurrent"))
+    return int(call("cuCtxGetCurrent"))
 
 
-def _call(name: str, *arguments: Any) -> Any:
+def call(name: str, *arguments: Any) -> Any:
+    """A function of the driver: its value, where it has one.
+
+    Raises:
+        DriverError: It fails.
+        MissingPartError: There is no driver.
+    """
     driver = _driver()
     result, *values = getattr(driver, name)(*arguments)
     if result != driver.CUresult.CUDA_SUCCESS:

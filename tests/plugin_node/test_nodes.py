@@ -6,12 +6,7 @@ import re
 
 import ml_dtypes
 import numpy as np
-import onnx
 import pytest
-
-from convt_onnx import OptimizeOptions, optimize
-from convt_onnx.errors import UsageError
-from convt_onnx.tuning.options import TuneOptions
 
 from ..graph.building import (
     array,
@@ -20,53 +15,9 @@ from ..graph.building import (
     model,
     op_types,
     with_function,
-    write,
 )
 from ..verify.judging import assert_same, random_feeds
-
-UNTIMED = TuneOptions(enabled=False)
-UP = "ConvTranspose <strides = [2, 3], pads = [1, 0, 0, 2], output_padding = [1, 0]>"
-GRAPH = "g (float[n, 6, h, 5] x) => (float[] y) {{ {body} }}"
-
-
-@pytest.fixture
-def plugged(tmp_path):
-    """Optimise with the plugin: the model before and after, and the result."""
-
-    def call(proto, target="tensorrt-rtx", **options):
-        source = write(proto, tmp_path, "before.onnx")
-        options = {"plugin": True, "force": True, "tune": UNTIMED} | options
-        result = optimize(source, options=OptimizeOptions(target=target, **options))
-        after = onnx.load(result.output)
-        onnx.checker.check_model(after, full_check=True)
-        assert result.verification is None or result.verification.ok
-        return after, result
-
-    return call
-
-
-def plugin_nodes(proto):
-    """Nodes of the plugin in all graphs and in functions of others."""
-    pending, found = [proto.graph, *(f for f in proto.functions if f.domain != "convt_onnx")], []
-    while pending:
-        for node in pending.pop(0).node:
-            found += [node] if node.domain == "convt_onnx" else []
-            pending += [a.g for a in node.attribute if a.HasField("g")]
-    return found
-
-
-def attributes(node):
-    return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-
-
-def weights(**more):
-    """Asymmetric weights with C_in/g != C_out/g."""
-    return {"w": array(6, 4, 3, 4), "b": array(8, seed=1)} | more
-
-
-def single(body="y = {up} (x, w, b)", **arrays):
-    text = GRAPH.format(body=body.format(up=UP.replace(">", ", group = 2>")))
-    return model(text, **weights(**arrays))
+from .plugging import GRAPH, UP, attributes, plugin_nodes, single
 
 
 def test_one_name_for_each_set_of_attributes(plugged):
@@ -228,130 +179,3 @@ def test_six_nodes_each_with_its_own_body(plugged):
     after, _ = plugged(before)
     assert len({n.op_type for n in plugin_nodes(after)}) == len(after.functions) == 6
     assert_same(before, after)
-
-
-@pytest.mark.parametrize("target", ["tensorrt-rtx", "ort-cuda"])
-@pytest.mark.parametrize("back", ["portable", "ort-cpu", "tensorrt"])
-def test_the_way_back(plugged, tmp_path, target, back):
-    body = "c = {up} (x, w, b) r = {up} (x, w2) a = Add (c, r) y = Elu (a)"
-    before = single(body, w2=array(6, 4, 3, 4, seed=2))
-    after, _ = plugged(before, target)
-    source = write(after, tmp_path, "plugged.onnx")
-    result = optimize(source, options=OptimizeOptions(target=back, force=True, tune=UNTIMED))
-    restored = onnx.load(result.output)
-    assert not restored.functions and {o.domain for o in restored.opset_import} == {""}
-    assert not plugin_nodes(restored)
-    assert ("ConvTranspose" in op_types(restored)) == (back != "portable")
-    assert op_types(restored)[-2:] == ["Add", "Elu"]
-    assert_same(before, restored)
-
-
-@pytest.mark.parametrize("target", ["tensorrt-rtx", "ort-cuda"])
-def test_the_way_back_needs_no_stated_type(plugged, tmp_path, target):
-    body = "a = Mul (x, x) c = {up} (a, w, b) y = Concat <axis = 0> (c, c)"
-    before = single(body)
-    after, _ = plugged(before, target)
-    assert plugin_nodes(after)
-    del after.graph.value_info[:]
-    source = write(after, tmp_path, "plugged.onnx")
-    result = optimize(source, options=OptimizeOptions("portable", force=True, tune=UNTIMED))
-    restored = onnx.load(result.output)
-    assert not plugin_nodes(restored)
-    assert_same(before, restored)
-
-
-def test_the_way_back_gives_the_weights_back(plugged, tmp_path):
-    after, _ = plugged(single())
-    source = write(after, tmp_path, "plugged.onnx")
-    result = optimize(source, options=OptimizeOptions(force=True, tune=UNTIMED))
-    graph = onnx.load(result.output).graph
-    (node,) = graph.node
-    values = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
-    assert np.array_equal(values[node.input[1]], weights()["w"])
-    assert np.array_equal(values[node.input[2]], weights()["b"])
-
-
-def test_once_written_it_stays(plugged, tmp_path):
-    after, _ = plugged(single())
-    source = write(after, tmp_path, "plugged.onnx")
-    options = OptimizeOptions(target="tensorrt-rtx", plugin=True, force=True, tune=UNTIMED)
-    again = optimize(source, options=options)
-    assert not again.modified and again.output.read_bytes() == source.read_bytes()
-
-
-def test_another_targets_names_are_replaced(plugged, tmp_path):
-    after, _ = plugged(single(), "ort-cuda")
-    renamed, _ = plugged(after)
-    (node,) = plugin_nodes(renamed)
-    assert node.op_type.startswith("ConvT_") and not node.overload
-    assert [f.name for f in renamed.functions] == [node.op_type]
-
-
-def test_attributes_that_do_not_fit_the_name_are_left_alone(plugged, tmp_path):
-    after, _ = plugged(single())
-    for attribute in after.graph.node[0].attribute:
-        if attribute.name == "strides":
-            attribute.ints[:] = [1, 1]
-    source = write(after, tmp_path, "forged.onnx")
-    result = optimize(source, options=OptimizeOptions(force=True, tune=UNTIMED))
-    assert [m.reason.id for m in result.misses if m.pass_name == "restore-plugins"] == ["CT548"]
-    assert any("did not write" in note for note in result.notes)
-
-
-def refused(before, plugged, **options):
-    """Reason ids for which the plugin does not take the only node."""
-    after, result = plugged(before, **options)
-    assert not plugin_nodes(after)
-    assert not after.functions
-    return [m.reason.id for m in result.misses if m.reason.id.startswith("CT54")]
-
-
-def test_a_quantised_weight_is_refused(plugged):
-    text = """g (float[n, 6, h, 5] x) => (float[] y) {
-        w = DequantizeLinear <axis = 1> (q, s)
-        y = ConvTranspose <strides = [2, 2]> (x, w)
-    }"""
-    arrays = {"q": np.arange(-36, 36).reshape(6, 3, 2, 2).astype(np.int8), "s": array(3) ** 2}
-    assert refused(model(text, **arrays), plugged) == ["CT544"]
-    after, _ = plugged(model(text, **arrays), dequantize=True)
-    assert len(plugin_nodes(after)) == 1
-
-
-def test_a_type_is_refused(plugged):
-    before = model(
-        "g (double[n, 6, h, 5] x) => (double[] y) { y = ConvTranspose <strides = [2, 2]> (x, w) }",
-        w=array(6, 3, 2, 2).astype(np.float64),
-    )
-    assert refused(before, plugged, target="ort-cuda") == ["CT542"]
-
-
-def test_old_opsets_and_files_are_refused(plugged):
-    text = "g (float[n, 6, h, 5] x) => (float[] y) { y = ConvTranspose <strides = [2, 2]> (x, w) }"
-    assert refused(model(text, opset=10, w=array(6, 3, 2, 2)), plugged) == ["CT545"]
-
-
-def test_four_axes_are_refused(plugged):
-    text = "g (float[1, 2, 3, 2, 2, 2] x) => (float[] y) { y = ConvTranspose (x, w) }"
-    before = model(text, w=array(2, 3, 2, 2, 1, 2))
-    assert "CT543" in refused(before, plugged, target="ort-cuda", verify=False)
-
-
-def test_wide_channels_are_left_to_the_library_unless_forced(plugged):
-    node = "y = ConvTranspose <strides = [2, 2]> (x, w)"
-    text = f"g (float[8, 512, 64, 64] x) => (float[] y) {{ {node} }}"
-    before = model(text, w=array(512, 256, 3, 3))
-    _, result = plugged(before, verify=False)
-    assert [(d.form, d.reason.id) for d in result.decisions] == [("keep", "CT547")]
-    _, result = plugged(before, verify=False, forms={"all": "plugin"})
-    assert [d.form for d in result.decisions] == ["plugin"]
-
-
-def test_a_target_without_plugins_says_so(plugged):
-    with pytest.raises(UsageError, match="ort-cpu takes no plugin"):
-        plugged(single(), target="ort-cpu")
-
-
-def test_the_form_needs_the_option(plugged):
-    with pytest.raises(UsageError, match="does not apply") as error:
-        plugged(single(), plugin=False, forms={"ConvTranspose->y": "plugin"})
-    assert "CT541" in str(error.value.help)

@@ -14,7 +14,7 @@ from convt_onnx.tuning.options import TuneOptions
 from convt_onnx.verify import VerifyOptions
 
 from ..engine.test_corpus import IMPOSSIBLE, SLOW, profile
-from ..plugin_node.test_nodes import plugin_nodes
+from ..plugin_node.plugging import plugin_nodes
 from ..test_corpus import INVALID, MODELS, inputs_beside, label
 
 # One model in this many is built for every change.

@@ -17,7 +17,7 @@ from convt_onnx.plugins.tensorrt.registering import register_nodes, register_ove
 from convt_onnx.tuning.options import TuneOptions
 
 from ..graph.building import array, model, write
-from ..plugin_node.test_nodes import plugin_nodes
+from ..plugin_node.plugging import plugin_nodes
 from ..verify.judging import assert_same, random_feeds, run
 
 UNTIMED = TuneOptions(enabled=False)
