@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -37,40 +38,45 @@ Shape = tuple[int | None, ...]
 
 
 @lru_cache(maxsize=4)
-def creator_class(trt: Any) -> type[Any]:
+def creator_class(trt: Any) -> type[Creator]:
     """The creator class for a module: tensorrt or tensorrt_rtx."""
-
-    class Creator(trt.IPluginCreatorV3One):  # type: ignore[misc]
-        """Makes layers of one operator type; `problems` collects why one could not be made."""
-
-        def __init__(self, name: str, namespace: str, tf32: bool) -> None:
-            trt.IPluginCreatorV3One.__init__(self)
-            self.name, self.plugin_namespace, self.plugin_version = name, namespace, VERSION
-            fields = {FIXED_NAME: STATE_FIELDS, STANDARD_NAME: STANDARD_FIELDS}
-            self.field_names = named_fields(trt, fields.get(name, NODE_FIELDS))
-            self.tf32 = tf32
-            self.problems: list[ConvtError] = []
-
-        def create_plugin(self, name: str, field_collection: Any, phase: Any) -> Any:
-            try:
-                return self._created(read_fields(trt, field_collection))
-            except ConvtError as error:
-                self.problems.append(error)
-                return None
-
-        def _created(self, values: dict[str, Any]) -> Any:
-            make = layer_class(trt)
-            if self.name == FIXED_NAME:
-                return make(_known, read_state(values), loaded=True)
-            if self.name == STANDARD_NAME:
-                return make(_standard(values, self.tf32, self.problems), None)
-            return make(_known, State(record_of_node(self.name, values), self.tf32))
-
-    return Creator
+    base = trt.IPluginCreatorV3One
+    members = {"trt": trt, "initialise": base.__init__}
+    return type("ConvTransposeCreator", (Creator, base), members)
 
 
-def _known(x: Shape, w: Shape, inputs: int) -> State:
-    raise AssertionError("the attributes of a plugin node say everything")
+class Creator:
+    """Makes layers of one operator type; `problems` collects why one could not be made.
+
+    What TensorRT calls, without its base class, which `creator_class` adds.
+    """
+
+    trt: Any
+    initialise: Callable[[], None]
+
+    def __init__(self, name: str, namespace: str, tf32: bool) -> None:
+        self.initialise()
+        self.name, self.plugin_namespace, self.plugin_version = name, namespace, VERSION
+        fields = {FIXED_NAME: STATE_FIELDS, STANDARD_NAME: STANDARD_FIELDS}
+        self.field_names = named_fields(self.trt, fields.get(name, NODE_FIELDS))
+        self.tf32 = tf32
+        self.problems: list[ConvtError] = []
+
+    def create_plugin(self, name: str, field_collection: Any, phase: Any) -> Any:
+        """A layer, or None where the fields make no sense."""
+        try:
+            return self._created(read_fields(self.trt, field_collection))
+        except ConvtError as error:
+            self.problems.append(error)
+            return None
+
+    def _created(self, values: dict[str, Any]) -> Any:
+        make = layer_class(self.trt)
+        if self.name == FIXED_NAME:
+            return make(None, read_state(values), loaded=True)
+        if self.name == STANDARD_NAME:
+            return make(_standard(values, self.tf32, self.problems), None)
+        return make(None, State(record_of_node(self.name, values), self.tf32))
 
 
 def _standard(values: dict[str, Any], tf32: bool, problems: list[ConvtError]) -> Any:

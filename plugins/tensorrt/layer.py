@@ -25,113 +25,136 @@ Resolve = Callable[[tuple[int | None, ...], tuple[int | None, ...], int], State]
 
 
 @lru_cache(maxsize=4)
-def layer_class(trt: Any) -> type[Any]:
+def layer_class(trt: Any) -> type[Layer]:
     """The plugin class for a module: tensorrt or tensorrt_rtx."""
-
     bases = (trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuild, trt.IPluginV3OneRuntime)
+    members = {"trt": trt, "initialisers": tuple(base.__init__ for base in bases)}
+    return type("ConvTransposeLayer", (Layer, *bases), members)
 
-    class ConvTransposeLayer(*bases):  # type: ignore[misc]
-        """One launch; nothing is allocated, the workspace is empty."""
 
-        def __init__(self, resolve: Resolve, state: State | None, *, loaded: bool = False) -> None:
-            for base in bases:
-                base.__init__(self)
-            self.plugin_name, self.plugin_version = FIXED_NAME, VERSION
-            self.plugin_namespace = DOMAIN
-            self.num_outputs = 1
-            self._resolve, self._state, self._loaded = resolve, state, loaded
-            self._launch: Launch | None = None
-            self._arrays: list[Any] = []
+class Layer:
+    """One launch; nothing is allocated, the workspace is empty.
 
-        @property
-        def state(self) -> State:
-            assert self._state is not None, "TensorRT asks for shapes first"
-            return self._state
+    What TensorRT calls, without its base classes, which `layer_class` adds.
+    """
 
-        def get_capability_interface(self, type: Any) -> Any:
-            return self
+    trt: Any
+    initialisers: tuple[Callable[[Any], None], ...]
 
-        def clone(self) -> Any:
-            copy = ConvTransposeLayer(self._resolve, self._state, loaded=self._loaded)
-            copy.__dict__.update(_launch=self._launch)
-            return copy
+    def __init__(
+        self, resolve: Resolve | None, state: State | None, *, loaded: bool = False
+    ) -> None:
+        for initialise in self.initialisers:
+            initialise(self)
+        self.plugin_name, self.plugin_version = FIXED_NAME, VERSION
+        self.plugin_namespace = DOMAIN
+        self.num_outputs = 1
+        self._resolve, self._state, self._loaded = resolve, state, loaded
+        self._launch: Launch | None = None
+        self._arrays: list[Any] = []
 
-        def get_output_data_types(self, input_types: Sequence[Any]) -> list[Any]:
-            return [input_types[0]]
+    @property
+    def state(self) -> State:
+        """What is known so far."""
+        assert self._state is not None, "TensorRT asks for shapes first"
+        return self._state
 
-        def get_output_shapes(self, inputs: Any, shape_inputs: Any, expr_builder: Any) -> list[Any]:
-            if self._state is None:
-                shapes = constant_sizes(inputs[0]), constant_sizes(inputs[1])
-                self._state = self._resolve(*shapes, len(inputs))
-            return [output_dims(trt, self.state.record, inputs[0], expr_builder)]
+    def get_capability_interface(self, type: Any) -> Any:
+        """Core, build and runtime are one object."""
+        return self
 
-        def supports_format_combination(self, pos: int, in_out: Any, num_inputs: int) -> bool:
-            return _supports(trt, self.state, pos, [d.desc for d in in_out], num_inputs)
+    def clone(self) -> Any:
+        """A layer of the same state."""
+        copy = type(self)(self._resolve, self._state, loaded=self._loaded)
+        copy._launch = self._launch
+        return copy
 
-        def configure_plugin(self, inputs: Any, outputs: Any) -> None:
-            x, y = inputs[0], outputs[0]
-            self._with_dtype(x.desc)
-            self._state = self.state.configured(
-                tuple(x.min),
-                tuple(x.max),
-                last_in=name_of(x.desc.format) != LINEAR,
-                last_out=name_of(y.desc.format) != LINEAR,
-            )
+    def get_output_data_types(self, input_types: Sequence[Any]) -> list[Any]:
+        """Y is of X's type."""
+        return [input_types[0]]
 
-        def get_valid_tactics(self) -> list[int]:
-            count = len(self.state.schedules(device_capability() or ASSUMED_CAPABILITY))
-            return list(range(1, count + 1))
+    def get_output_shapes(self, inputs: Any, shape_inputs: Any, expr_builder: Any) -> list[Any]:
+        """DimsExprs of Y; a standard node is resolved here, where shapes are first known."""
+        if self._state is None:
+            assert self._resolve is not None
+            shapes = constant_sizes(inputs[0]), constant_sizes(inputs[1])
+            self._state = self._resolve(*shapes, len(inputs))
+        return [output_dims(self.trt, self.state.record, inputs[0], expr_builder)]
 
-        def set_tactic(self, tactic: int) -> None:
-            if not self._loaded:  # an engine holds the schedule itself
-                capability = device_capability() or ASSUMED_CAPABILITY
-                self._state = self.state.with_tactic(tactic, capability)
+    def supports_format_combination(self, pos: int, in_out: Any, num_inputs: int) -> bool:
+        """Whether the tensor at `pos` may lie so."""
+        return _supports(self.trt, self.state, pos, [d.desc for d in in_out], num_inputs)
 
-        def get_workspace_size(self, inputs: Any, outputs: Any) -> int:
-            return 0
+    def configure_plugin(self, inputs: Any, outputs: Any) -> None:
+        """Keep the profile's sizes and the formats."""
+        x, y = inputs[0], outputs[0]
+        self._with_dtype(x.desc)
+        self._state = self.state.configured(
+            tuple(x.min),
+            tuple(x.max),
+            last_in=name_of(x.desc.format) != LINEAR,
+            last_out=name_of(y.desc.format) != LINEAR,
+        )
 
-        def get_fields_to_serialize(self) -> Any:
-            collection, self._arrays = make_fields(trt, self.state.values())
-            return collection
+    def get_valid_tactics(self) -> list[int]:
+        """One a schedule."""
+        count = len(self.state.schedules(device_capability() or ASSUMED_CAPABILITY))
+        return list(range(1, count + 1))
 
-        def attach_to_context(self, resource_context: Any) -> Any:
-            return self.clone()
-
-        def on_shape_change(self, inputs: Any, outputs: Any) -> None:
-            x, y = inputs[0], outputs[0]
-            self._with_dtype(x)
-            state = replace(
-                self.state,
-                channels_last_in=name_of(x.format) != LINEAR,
-                channels_last_out=name_of(y.format) != LINEAR,
-            )
+    def set_tactic(self, tactic: int) -> None:
+        """Take a schedule; an engine holds its own."""
+        if not self._loaded:
             capability = device_capability() or ASSUMED_CAPABILITY
-            self._launch = state.prepared(tuple(x.dims), capability)
+            self._state = self.state.with_tactic(tactic, capability)
 
-        def enqueue(
-            self,
-            input_desc: Any,
-            output_desc: Any,
-            inputs: Sequence[int],
-            outputs: Sequence[int],
-            workspace: int,
-            stream: int,
-        ) -> None:
-            if self._launch is None:
-                self.on_shape_change(input_desc, output_desc)
-            assert self._launch is not None
-            names = self.state.kernel().operands
-            pointers = dict(zip(names, inputs, strict=True)) | {"y": outputs[0]}
-            launch(self._launch, pointers, stream)
+    def get_workspace_size(self, inputs: Any, outputs: Any) -> int:
+        """No workspace."""
+        return 0
 
-        def _with_dtype(self, x: Any) -> None:
-            """A standard ConvTranspose does not say its type before."""
-            dtype = dtype_of(trt, x.type)
-            if dtype is not None and dtype != self.state.record.dtype:
-                record = replace(self.state.record, dtype=dtype)
-                self._state = replace(self.state, record=record)
+    def get_fields_to_serialize(self) -> Any:
+        """What `creators` makes the layer of an engine from."""
+        collection, self._arrays = make_fields(self.trt, self.state.values())
+        return collection
 
-    return ConvTransposeLayer
+    def attach_to_context(self, resource_context: Any) -> Any:
+        """A layer for one execution context."""
+        return self.clone()
+
+    def on_shape_change(self, inputs: Any, outputs: Any) -> None:
+        """Compile and load the kernel, compute its numbers."""
+        x, y = inputs[0], outputs[0]
+        self._with_dtype(x)
+        state = replace(
+            self.state,
+            channels_last_in=name_of(x.format) != LINEAR,
+            channels_last_out=name_of(y.format) != LINEAR,
+        )
+        capability = device_capability() or ASSUMED_CAPABILITY
+        self._launch = state.prepared(tuple(x.dims), capability)
+
+    def enqueue(
+        self,
+        input_desc: Any,
+        output_desc: Any,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        workspace: int,
+        stream: int,
+    ) -> None:
+        """Put the kernel on the stream."""
+        if self._launch is None:
+            self.on_shape_change(input_desc, output_desc)
+        assert self._launch is not None
+        names = self.state.kernel().operands
+        pointers = dict(zip(names, inputs, strict=True)) | {"y": outputs[0]}
+        launch(self._launch, pointers, stream)
+
+    def _with_dtype(self, x: Any) -> None:
+        """A standard ConvTranspose does not say its type before."""
+        dtype = dtype_of(self.trt, x.type)
+        if dtype is not None and dtype != self.state.record.dtype:
+            record = replace(self.state.record, dtype=dtype)
+            self._state = replace(self.state, record=record)
 
 
 def _supports(trt: Any, state: State, pos: int, descs: Sequence[Any], inputs: int) -> bool:
