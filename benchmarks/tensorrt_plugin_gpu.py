@@ -72,7 +72,7 @@ def through_layer(
         if case is LARGE and names[0] != names[-1]:
             continue
         for tactic in tactics[:1] if case is LARGE else tactics:
-            layer = layer_class(trt)(None, State(record, tf32))
+            layer = layer_class(trt)(State(record, tf32), [])
             layer = configured(trt, layer, record, names, tactic)
             for sizes in case.sizes:
                 call = operands(record, sizes, names[0] != "LINEAR", names[-1] != "LINEAR")

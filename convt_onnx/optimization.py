@@ -200,12 +200,7 @@ def _notes(
         f"{away.node} {REASONS[away.reason.id].title} ({away.reason.detail}) in the original"
         for away in context.off_device
     ]
-    notes += [
-        f"{miss.node} does without the plugin: {REASONS[miss.reason.id].title}"
-        + (f" ({miss.reason.detail})" if miss.reason.detail else "")
-        for miss in context.misses
-        if miss.pass_name == Lower.name
-    ]
+    notes += _without_plugin(context)
     main = {n.path for n in context.nodes}
     inner = [d.path for d in context.decisions if d.form is not None and d.path not in main]
     if inner and verification is not None:
@@ -218,6 +213,16 @@ def _notes(
     if loaded.unknown_fields:
         notes.append(f"fields that this version does not know: {', '.join(loaded.unknown_fields)}")
     return tuple(notes)
+
+
+def _without_plugin(context: Context) -> list[str]:
+    """The nodes that do without the plugin although it was asked for."""
+    refusals = [(m.node, m.reason) for m in context.misses if m.pass_name == Lower.name]
+    return [
+        f"{node} does without the plugin: {REASONS[why.id].title}"
+        + (f" ({why.detail})" if why.detail else "")
+        for node, why in refusals
+    ]
 
 
 def _run_passes(

@@ -20,7 +20,7 @@ from convt_onnx.engine.inspector import inspect_engine
 from convt_onnx.engine.layers import Layer, layers
 from convt_onnx.engine.log import cause
 from convt_onnx.engine.network import Network, parse
-from convt_onnx.engine.plugins import choose_mode, register
+from convt_onnx.engine.plugins import choose_mode, problem, register
 from convt_onnx.engine.profiles import (
     Input,
     Profile,
@@ -282,6 +282,8 @@ class _Job:
             if watcher is not None and hasattr(config, "progress_monitor"):
                 config.progress_monitor = watcher
             content = network.builder.build_serialized_network(network.definition, config)
+        if (refusal := problem(network.keep)) is not None:
+            raise refusal
         if content is None:
             raise BuildError(
                 f"{self.backend.title} does not build an engine",

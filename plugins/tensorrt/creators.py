@@ -73,10 +73,11 @@ class Creator:
     def _created(self, values: dict[str, Any]) -> Any:
         make = layer_class(self.trt)
         if self.name == FIXED_NAME:
-            return make(None, read_state(values), loaded=True)
+            return make(read_state(values), self.problems, loaded=True)
         if self.name == STANDARD_NAME:
-            return make(_standard(values, self.tf32, self.problems), None)
-        return make(None, State(record_of_node(self.name, values), self.tf32))
+            resolve = _standard(values, self.tf32, self.problems)
+            return make(None, self.problems, resolve=resolve)
+        return make(State(record_of_node(self.name, values), self.tf32), self.problems)
 
 
 def _standard(values: dict[str, Any], tf32: bool, problems: list[ConvtError]) -> Any:

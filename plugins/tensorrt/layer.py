@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from convt_onnx.errors import ConvtError
 from convt_onnx.plugin_node import DOMAIN, FIXED_NAME
 from convt_onnx.plugins.tensorrt.driver import (
     ASSUMED_CAPABILITY,
@@ -35,21 +36,28 @@ def layer_class(trt: Any) -> type[Layer]:
 class Layer:
     """One launch; nothing is allocated, the workspace is empty.
 
-    What TensorRT calls, without its base classes, which `layer_class` adds.
+    What TensorRT calls, without its base classes, which `layer_class` adds. `problems` collects
+    what is wrong with a profile.
     """
 
     trt: Any
     initialisers: tuple[Callable[[Any], None], ...]
 
     def __init__(
-        self, resolve: Resolve | None, state: State | None, *, loaded: bool = False
+        self,
+        state: State | None,
+        problems: list[ConvtError],
+        *,
+        resolve: Resolve | None = None,
+        loaded: bool = False,
     ) -> None:
         for initialise in self.initialisers:
             initialise(self)
         self.plugin_name, self.plugin_version = FIXED_NAME, VERSION
         self.plugin_namespace = DOMAIN
         self.num_outputs = 1
-        self._resolve, self._state, self._loaded = resolve, state, loaded
+        self._state, self._problems = state, problems
+        self._resolve, self._loaded = resolve, loaded
         self._launch: Launch | None = None
         self._arrays: list[Any] = []
 
@@ -65,7 +73,8 @@ class Layer:
 
     def clone(self) -> Any:
         """A layer of the same state."""
-        copy = type(self)(self._resolve, self._state, loaded=self._loaded)
+        more: dict[str, Any] = {"resolve": self._resolve, "loaded": self._loaded}
+        copy = type(self)(self._state, self._problems, **more)
         copy._launch = self._launch
         return copy
 
@@ -89,12 +98,16 @@ class Layer:
         """Keep the profile's sizes and the formats."""
         x, y = inputs[0], outputs[0]
         self._with_dtype(x.desc)
-        self._state = self.state.configured(
-            tuple(x.min),
-            tuple(x.max),
-            last_in=name_of(x.desc.format) != LINEAR,
-            last_out=name_of(y.desc.format) != LINEAR,
-        )
+        try:
+            self._state = self.state.configured(
+                tuple(x.min),
+                tuple(x.max),
+                last_in=name_of(x.desc.format) != LINEAR,
+                last_out=name_of(y.desc.format) != LINEAR,
+            )
+        except ConvtError as error:
+            # TensorRT-RTX 1.7 ends the process where this raises: whoever builds must ask.
+            self._problems.append(error)
 
     def get_valid_tactics(self) -> list[int]:
         """One a schedule."""

@@ -23,7 +23,7 @@ class Registration:
 
     @property
     def problems(self) -> tuple[ConvtError, ...]:
-        """Why layers could not be made; TensorRT itself only says that a creator failed."""
+        """Why layers could not be made or profiles not be taken; ask after parsing and building."""
         return tuple(error for creator in self.creators for error in creator.problems)
 
     def close(self) -> None:

@@ -168,7 +168,7 @@ ADDRESSES = dict(zip(("x", "w", "bias", "slope", "residual"), range(1000, 6000, 
 
 def test_an_execution_is_one_launch_with_pointers_and_numbers_in_order(rtx, launched):
     trt = rtx.module
-    layer = layer_class(trt)(None, State(RECORD))
+    layer = layer_class(trt)(State(RECORD), [])
     names = ("HWC8", "LINEAR", "LINEAR", "LINEAR", "LINEAR", "LINEAR")
     described = [dynamic(trt, s, n) for s, n in zip(SHAPES, names, strict=True)]
     assert all(layer.supports_format_combination(i, described, 5) for i in range(6))
@@ -200,7 +200,7 @@ def test_an_execution_is_one_launch_with_pointers_and_numbers_in_order(rtx, laun
 
 def test_a_residual_lies_as_the_output_and_types_agree(rtx):
     trt = rtx.module
-    layer = layer_class(trt)(None, State(RECORD))
+    layer = layer_class(trt)(State(RECORD), [])
     names = ("LINEAR", "LINEAR", "LINEAR", "LINEAR", "HWC8", "LINEAR")
     described = [dynamic(trt, s, n) for s, n in zip(SHAPES, names, strict=True)]
     answers = [layer.supports_format_combination(i, described, 5) for i in range(6)]

@@ -10,8 +10,10 @@ import onnx
 import pytest
 
 from convt_onnx import OptimizeOptions, optimize
+from convt_onnx.engine import BuildOptions, build_engine
 from convt_onnx.engine.network import parse
-from convt_onnx.errors import ModelError
+from convt_onnx.engine.profiles import Range
+from convt_onnx.errors import UsageError
 from convt_onnx.plugins.tensorrt import layer as layers
 from convt_onnx.plugins.tensorrt.registering import register_nodes, register_override
 from convt_onnx.tuning.options import TuneOptions
@@ -196,9 +198,34 @@ def test_a_node_that_is_not_as_written_is_refused_with_the_reason(rtx, tmp_path)
     path = write(proto, tmp_path, "forged.onnx")
     found = register_nodes(rtx.module, path)
     try:
-        with pytest.raises(ModelError):
+        with pytest.raises(UsageError, match="do not fit"):
             parse(rtx, path, keep=found)
-        (problem,) = found.problems[:1]
-        assert "do not fit" in problem.what
+    finally:
+        found.close()
+
+
+def test_a_profile_outside_the_range_is_one_clear_problem(rtx, tmp_path):
+    text = f"g (float[n, 6, h, 5] x) => (float[] y) {{ y = {UP} (x, w) }}"
+    path = plugged(model(text, w=array(6, 4, 3, 4)), tmp_path)
+    options = BuildOptions(
+        backend="tensorrt-rtx",
+        optimize=False,
+        verify=False,
+        plugin="python",
+        profiles=({"x": Range((1, 6, 4, 5), (1, 6, 8, 5), (1, 6, 90_000_000, 5))},),
+    )
+    with pytest.raises(UsageError, match="outside the plugin's range"):
+        build_engine(path, tmp_path / "out.engine", options)
+    assert not (tmp_path / "out.engine").exists()
+
+
+def test_the_override_refuses_pads_that_depend_on_open_sizes(rtx, tmp_path):
+    node = "ConvTranspose <strides = [2, 2], output_shape = [16, 13]>"
+    text = f"g (float[n, 6, h, 5] x) => (float[] y) {{ y = {node} (x, w) }}"
+    path = write(model(text, w=array(6, 4, 3, 4)), tmp_path)
+    found = register_override(rtx.module)
+    try:
+        with pytest.raises(UsageError, match="sizes that the model leaves open"):
+            parse(rtx, path, override=True, keep=found)
     finally:
         found.close()
