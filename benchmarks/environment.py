@@ -6,14 +6,15 @@ import datetime
 import importlib.metadata
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGES = ("onnxruntime", "onnx", "onnx-ir", "numpy")
 
 
-def environment() -> str:
+def environment(packages: Sequence[str] = PACKAGES) -> str:
     """Processor, cores, versions and date in one line."""
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in PACKAGES)
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
     python = platform.python_version()
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     return f"{_processor()}, {os.cpu_count()} cores, Python {python}, {versions}, {today}"

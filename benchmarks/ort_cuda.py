@@ -188,7 +188,8 @@ def _environment() -> str:
     import torch
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    return f"{gpu}; ONNX Runtime {ort.__version__}; {environment()}"
+    versions = environment(("onnx", "onnx-ir", "numpy", "triton"))
+    return f"{gpu}; ONNX Runtime {ort.__version__}; {versions}"
 
 
 def _show(arguments: argparse.Namespace) -> None:

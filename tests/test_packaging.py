@@ -130,6 +130,7 @@ def test_the_list_is_not_empty():
         "convt_onnx/cli/__init__.py",
         "convt_onnx/passes/lower.py",
         "convt_onnx/plugins/__init__.py",
+        "convt_onnx/plugins/onnxruntime/c/library.c",
         "convt_onnx/models/unet.py",
         "convt_onnx/models/unet_tiny.onnx",
         "convt_onnx/report/report.schema.json",

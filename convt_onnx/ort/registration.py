@@ -15,6 +15,7 @@ import onnx
 from convt_onnx.errors import ConvtError, UsageError
 from convt_onnx.plugins.onnxruntime import build, kernel_file, store
 from convt_onnx.plugins.onnxruntime.wanted import Wanted, compile_text, wanted_kernels
+from convt_onnx.verify.session import onnxruntime
 
 # What the library reads of a session's options, see plugins/onnxruntime/c/library.c.
 TF32 = "convt.tf32"
@@ -90,6 +91,8 @@ def _why_not(
     capabilities = device_capabilities(library)
     if not capabilities:
         return "there is no CUDA device"
+    if "CUDAExecutionProvider" not in onnxruntime().get_available_providers():
+        return "this onnxruntime has no CUDA provider: it is in onnxruntime-gpu"
     try:
         for wanted in wanted_kernels(models, (tf32,)):
             for capability in capabilities:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
 
 from convt_onnx.errors import UsageError
 from convt_onnx.model_io.staging import staging
+from convt_onnx.plugins import conv_transpose
 
+DEVICE_CODE = Path(conv_transpose.__file__).parent
 # What others could have written is neither loaded nor launched.
 PRIVATE = 0o700
 OTHERS_MAY_WRITE = 0o022
@@ -21,8 +25,20 @@ def library_folder() -> Path:
 
 
 def kernel_folder() -> Path:
-    """Where compiled kernels are kept: what the library reads besides its own."""
-    return Path(platformdirs.user_cache_dir("convt-onnx")) / "kernels"
+    """Where compiled kernels are kept: what the library reads besides its own.
+
+    Each version of the device code has a folder, so that none runs what another has compiled.
+    """
+    return Path(platformdirs.user_cache_dir("convt-onnx")) / "kernels" / _code_version()
+
+
+@lru_cache(maxsize=1)
+def _code_version() -> str:
+    """Digest of the sources that kernels and packed weights are made from."""
+    digest = hashlib.sha256()
+    for path in sorted(DEVICE_CODE.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def private_folder(folder: Path) -> Path:
