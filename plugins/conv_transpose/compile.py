@@ -8,11 +8,11 @@ cluster, and at most 48 KiB of shared memory.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from convt_onnx.errors import UsageError
+from convt_onnx.errors import MissingPartError, UsageError
 from convt_onnx.plugins.conv_transpose import ahead, launch
 from convt_onnx.plugins.conv_transpose.formula import SIZES, Formula
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
@@ -23,6 +23,7 @@ from convt_onnx.plugins.conv_transpose.ptx import (
     without_scratch,
 )
 from convt_onnx.plugins.conv_transpose.quantities import grid, output_sizes, quantities
+from convt_onnx.plugins.conv_transpose.router import supports
 from convt_onnx.plugins.conv_transpose.schedule import Schedule, format_schedule, largest_divisor
 
 POINTERS = {"float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32"}
@@ -104,21 +105,31 @@ def compile_ptx(kernel: KernelSpec, capability: int, schedule: Schedule | None =
     """PTX of one kernel for one compute capability (75 ... 120).
 
     Raises:
-        UsageError: The capability is not known, or the kernel does not keep to the limits.
+        UsageError: The capability is not known or lacks the type, or the kernel does not keep to
+            the limits.
         MissingPartError: Triton is not installed.
     """
     require_capability(capability)
     if schedule is None:
         schedule = ahead.schedules(kernel, ahead.base_schedule(kernel), capability)[0]
+    device = replace(ahead.DEVICE, capability=capability)
+    answer = supports(kernel.problem, device, schedule)
+    if not answer:
+        raise UsageError("the kernels do not compute this", where=answer.reason)
     return _compiled(kernel, capability, schedule)
 
 
 @lru_cache(maxsize=256)
 def _compiled(kernel: KernelSpec, capability: int, schedule: Schedule) -> Artifact:
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
+    try:
+        import triton
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+    except ImportError as error:
+        raise MissingPartError(
+            "triton is not installed, which compiles the kernels",
+            help="pip install 'convt-onnx[tensorrt-plugin]'",
+        ) from error
     signature, constants, attributes, arguments = _signature(kernel, schedule)
     source = ASTSource(launch.kernel(schedule), signature, constants, attributes)
     options = {

@@ -168,6 +168,23 @@ def test_inside_a_branch_and_a_function(plugged):
         assert_same(before, after, random_feeds(before, c=np.array(value)))
 
 
+def test_inside_a_loop(plugged):
+    text = """g (float[n, 6, h, 5] x) => (float[n, 6, h, 5] y) {
+        count = Constant <value = int64 {3}> ()
+        yes = Constant <value = bool {1}> ()
+        y = Loop (count, yes, x) <body = b (int64 i, bool go, float[a, 6, d, 5] v)
+            => (bool on, float[a, 6, d, 5] z) {
+            on = Identity (go)
+            z0 = ConvTranspose <pads = [1, 1, 1, 1]> (v, w)
+            z = Tanh (z0)
+        }>
+    }"""
+    before = model(text, w=array(6, 6, 3, 3))
+    after, _ = plugged(before)
+    assert len(plugin_nodes(after)) == 1
+    assert_same(before, after, tolerance=3e-5)
+
+
 def test_six_nodes_each_with_its_own_body(plugged):
     bodies, names = [], []
     for i, (k, s) in enumerate([(1, 2), (2, 2), (3, 1), (3, 2), (4, 2), (4, 3)]):

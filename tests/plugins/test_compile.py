@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from convt_onnx.errors import UsageError
+from convt_onnx.errors import MissingPartError, UsageError
 from convt_onnx.plugins.conv_transpose import ahead
 from convt_onnx.plugins.conv_transpose.compile import compile_ptx
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
@@ -77,6 +78,18 @@ def kernel(sizes=(None, 4)):
 def test_an_unknown_capability_is_refused():
     with pytest.raises(UsageError, match="compute capability 70"):
         compile_ptx(kernel(), 70)
+
+
+def test_a_type_that_the_device_lacks_is_refused():
+    with pytest.raises(UsageError, match="do not compute") as error:
+        compile_ptx(replace(kernel(), dtype="bfloat16"), 75)
+    assert "bfloat16 needs compute capability 8.0" in error.value.where
+
+
+def test_without_triton_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(MissingPartError, match="triton is not installed"):
+        compile_ptx(kernel(sizes=(None, 77)), 80)
 
 
 def test_the_choice_ahead_of_time_is_deterministic():
