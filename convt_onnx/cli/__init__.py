@@ -22,6 +22,7 @@ Examples:
   convt-onnx optimize model.onnx
   convt-onnx optimize model.onnx --target portable -o portable.onnx
   convt-onnx optimize model.onnx --report report.html
+  convt-onnx build model.onnx -o model.engine
 
 Shell completion: eval "$(_CONVT_ONNX_COMPLETE=bash_source convt-onnx)"
 """

@@ -43,7 +43,7 @@ Examples:
     default="ort-cpu",
     show_default=True,
     shell_complete=target_names,
-    help="Where the model is to run: ort-cpu, ort-cuda, portable.",
+    help="Where the model is to run: ort-cpu, ort-cuda, tensorrt, tensorrt-rtx, portable.",
 )
 @click.option(
     "--form", "forms", multiple=True, metavar="NODE=FORM", help="Force a form; NODE may be `all`."

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from convt_onnx.engine.backend import Backend, load_backend
-    from convt_onnx.engine.build import BuildOptions, BuildResult, build_engine
+    from convt_onnx.engine.build import build_engine
+    from convt_onnx.engine.options import BuildOptions, BuildResult
 
 _HOMES = {
     "Backend": "backend",
-    "BuildOptions": "build",
-    "BuildResult": "build",
+    "BuildOptions": "options",
+    "BuildResult": "options",
     "build_engine": "build",
     "load_backend": "backend",
 }

@@ -7,19 +7,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from convt_onnx import model_io
-from convt_onnx.decision import Decision
 from convt_onnx.engine.backend import Backend, load_backend
 from convt_onnx.engine.check import LayerCheck, check_layers, read_nodes
-from convt_onnx.engine.config import Settings, configure, save_timing_cache
+from convt_onnx.engine.config import configure, save_timing_cache
 from convt_onnx.engine.inspector import inspect_engine
 from convt_onnx.engine.layers import Layer, layers
 from convt_onnx.engine.log import cause
 from convt_onnx.engine.network import Network, parse
+from convt_onnx.engine.options import BuildOptions, BuildResult
 from convt_onnx.engine.plugins import choose_mode, problem, register
 from convt_onnx.engine.profiles import (
     Input,
@@ -30,10 +30,16 @@ from convt_onnx.engine.profiles import (
     network_inputs,
 )
 from convt_onnx.engine.proof import Proof, prove
-from convt_onnx.errors import ConvtError, ExitCode, UsageError, VerificationError
+from convt_onnx.errors import (
+    ConvtError,
+    ExitCode,
+    MissingPartError,
+    UsageError,
+    VerificationError,
+)
 from convt_onnx.model_io.staging import staging
 from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
-from convt_onnx.verify import Verification, VerifyOptions
+from convt_onnx.verify import VerifyOptions
 
 Progress = Callable[[str], None]
 Monitor = Callable[[Backend], AbstractContextManager[Any]]
@@ -43,80 +49,6 @@ class BuildError(ConvtError):
     """TensorRT read the model and did not build an engine."""
 
     exit_code = ExitCode.CHECK_FAILED
-
-
-@dataclass(frozen=True, slots=True)
-class BuildOptions:
-    """Everything that `build_engine` takes besides the files.
-
-    Attributes:
-        backend: "tensorrt", "tensorrt-rtx", or "auto" for what is installed.
-        optimize: Whether to rewrite the ConvTranspose nodes first.
-        verify: Whether to prove the rewritten model and the parsed network.
-        profiles: Ranges for open inputs.
-        settings: The builder's.
-        plugin: Whether ConvTranspose nodes may become plugin layers, and of which kind: "off",
-            "python" (the engine runs where this package is), "aot" (the engine holds the kernels),
-            or "auto" for the better one that the backend has.
-        override: Put the plugin in place of ConvTranspose while parsing; the model is parsed as
-            it is.
-        inputs: An .npz file to verify with.
-        force: Whether to replace files that exist.
-        echo: Called with each line of TensorRT's log.
-    """
-
-    backend: str = "auto"
-    optimize: bool = True
-    verify: bool = True
-    plugin: str = "off"
-    override: bool = False
-    profiles: tuple[Profile, ...] = ()
-    settings: Settings = field(default_factory=Settings)
-    inputs: Path | None = None
-    force: bool = False
-    echo: Callable[[str], None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BuildResult:
-    """What was built.
-
-    Attributes:
-        source, engine: The files.
-        backend: Title and version of the builder.
-        target: What the model was optimised for.
-        plugin: The kind of plugin, "off" where none may be used.
-        decisions: What became of each ConvTranspose; empty where nothing was optimised.
-        verification: Of the rewritten model; None where nothing was rewritten.
-        layers: The network's layers.
-        kinds: How many of each kind.
-        checks: Each deconvolution against its node.
-        proof: The network computed in NumPy against ONNX Runtime.
-        profiles: The ranges that the engine takes.
-        engine_layers: What the engine consists of, where an inspector runs: a device is needed.
-        warnings: From TensorRT's log.
-        bytes: Size of the engine.
-        parse_seconds, build_seconds, seconds: Wall times; `seconds` is that of all.
-    """
-
-    source: Path
-    engine: Path
-    backend: str
-    target: str
-    plugin: str
-    decisions: tuple[Decision, ...]
-    verification: Verification | None
-    layers: tuple[Layer, ...]
-    kinds: Mapping[str, int]
-    checks: tuple[LayerCheck, ...]
-    proof: Proof
-    profiles: tuple[Profile, ...]
-    engine_layers: tuple[str, ...] | None
-    warnings: tuple[str, ...]
-    bytes: int
-    parse_seconds: float
-    build_seconds: float
-    seconds: float
 
 
 def no_monitor(backend: Backend) -> AbstractContextManager[Any]:
@@ -215,6 +147,20 @@ def _check_output(source: Path, engine: Path, *, force: bool) -> None:
         raise UsageError(f"{engine} exists", help="pass --force to replace it, or -o ENGINE")
 
 
+def _failure(backend: Backend, why: str) -> ConvtError:
+    if "Unable to load library" in why:
+        return MissingPartError(
+            f"{backend.title} needs a library that is not installed here",
+            where=why,
+            help="without --version-compatible the lean runtime is not needed",
+        )
+    return BuildError(
+        f"{backend.title} does not build an engine",
+        where=why,
+        help="-v shows its log; convt-onnx inspect --target " + backend.target,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Job:
     """One call of `build_engine`."""
@@ -285,11 +231,7 @@ class _Job:
         if (refusal := problem(network.keep)) is not None:
             raise refusal
         if content is None:
-            raise BuildError(
-                f"{self.backend.title} does not build an engine",
-                where=cause(network.log),
-                help="-v shows its log; convt-onnx inspect --target " + self.backend.target,
-            )
+            raise _failure(self.backend, cause(network.log))
         return bytes(content), save_timing_cache(config, self.options.settings.timing_cache)
 
     def write(self, content: bytes, cache: bytes | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 
 from convt_onnx.engine.network import Network
-from convt_onnx.errors import UsageError
+from convt_onnx.errors import ModelError, UsageError
 from convt_onnx.suggest import did_you_mean
 
 Shape = tuple[int, ...]
@@ -47,15 +47,32 @@ class Input:
         return self.values or -1 in self.dims
 
 
+TYPES = frozenset(
+    """FLOAT FLOAT16 BFLOAT16 DOUBLE FLOAT8E4M3FN FLOAT4E2M1 INT4 INT8 INT32 INT64 UINT8
+    BOOL""".split()
+)
+
+
 def model_inputs(proto: onnx.ModelProto) -> dict[str, Input]:
-    """Inputs of a model. TensorRT decides which integers hold a shape; here all short ones do."""
+    """Inputs of a model. TensorRT decides which integers hold a shape; here all short ones do.
+
+    Raises:
+        ModelError: An input has a type that TensorRT does not have.
+    """
     constants = {t.name for t in proto.graph.initializer}
     found = {}
     for value in proto.graph.input:
         kind = value.type.tensor_type
         dims = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim)
         integers = kind.elem_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+        name = onnx.TensorProto.DataType.Name(kind.elem_type)
         if value.name not in constants:
+            if name not in TYPES:
+                raise ModelError(
+                    f"TensorRT has no inputs of type {name.lower()}",
+                    where=f"input {value.name!r}",
+                    help="cast it outside of the model, from a type that TensorRT has",
+                )
             found[value.name] = Input(value.name, dims, integers and len(dims) < 2)
     return found
 

@@ -14,7 +14,7 @@ from convt_onnx.engine import BuildOptions
 from convt_onnx.engine.build import BuildError
 from convt_onnx.engine.config import Settings
 from convt_onnx.engine.profiles import Range, read_profiles
-from convt_onnx.errors import ModelError, UsageError, VerificationError
+from convt_onnx.errors import MissingPartError, ModelError, UsageError, VerificationError
 
 from ..graph.building import array, model, write
 
@@ -118,6 +118,11 @@ class TestWrongModels:
         assert error.value.exit_code == 1
         assert not (tmp_path / "model.engine").exists()
 
+    def test_a_type_that_there_is_none_of(self, build):
+        text = "g (uint32[4] x) => (uint32[4] y) { y = Identity (x) }"
+        with pytest.raises(ModelError, match="no inputs of type uint32"):
+            build(model(text), verify=False)
+
     def test_an_operator_that_there_is_none_of(self, build):
         text = "g (float[2,4,5,7] x) => (float[2,4,5,7] y) { y = mine.Twist (x) }"
         with pytest.raises(ModelError, match="has no operator Twist"):
@@ -193,6 +198,11 @@ class TestSettings:
     def test_that_it_does_not(self, build, settings, what):
         with pytest.raises(UsageError, match=what):
             build(static(), settings=settings)
+
+    def test_a_version_compatible_engine_needs_the_lean_runtime(self, build):
+        with pytest.raises(MissingPartError, match="needs a library") as error:
+            build(static(), settings=Settings(version_compatible=True))
+        assert "libnvinfer_lean" in error.value.where
 
     def test_a_timing_cache_is_of_no_use_to_rtx(self, build, tmp_path):
         with pytest.raises(UsageError, match="a timing cache has no effect"):
