@@ -82,8 +82,7 @@ def build_engine(
     start = time.perf_counter()
     options = options or BuildOptions()
     source = Path(model)
-    engine = source.with_suffix(".engine") if output is None else Path(output)
-    _check_output(source, engine, force=options.force)
+    engine = _destination(source, output, force=options.force)
     backend = load_backend(options.backend)
     with tempfile.TemporaryDirectory(prefix="convt-onnx-") as folder:
         inputs = model_inputs(model_io.load(source).proto)
@@ -91,31 +90,10 @@ def build_engine(
         job = _Job(source, engine, backend, options, Path(folder), progress, inputs)
         mode = choose_mode(backend, options.plugin, override=options.override)
         parsed, optimized = job.model_to_parse(plugin=mode != "off")
-        keep = register(
-            backend,
-            mode,
-            parsed,
-            override=options.override,
-            capability=options.settings.plugin_capability,
-        )
-        progress("parsing")
-        began = time.perf_counter()
-        network = parse(
-            backend,
-            parsed,
-            override=options.override,
-            aot=mode == "aot",
-            keep=keep,
-            echo=options.echo,
-        )
-        parse_seconds = time.perf_counter() - began
+        network, parse_seconds = job.network(parsed, mode)
         profiles = complete(network_inputs(network), options.profiles)
-        found, checks, proof = job.checked(network, parsed, profiles)
-        progress("building")
-        began = time.perf_counter()
-        content, cache = job.built(network, profiles, monitor)
-        build_seconds = time.perf_counter() - began
-        job.write(content, cache)
+        found, checks, proof = job.checked(network, parsed)
+        content, build_seconds = job.built(network, profiles, monitor)
     return BuildResult(
         source=source,
         engine=engine,
@@ -138,13 +116,15 @@ def build_engine(
     )
 
 
-def _check_output(source: Path, engine: Path, *, force: bool) -> None:
+def _destination(source: Path, output: str | Path | None, *, force: bool) -> Path:
+    engine = source.with_suffix(".engine") if output is None else Path(output)
     if not engine.parent.is_dir():
         raise UsageError(f"the folder {engine.parent} does not exist", help="make it first")
     if engine.resolve() == source.resolve():
         raise UsageError("the engine would replace the model", where=str(engine), help="-o ENGINE")
     if engine.exists() and not (force and engine.is_file()):
         raise UsageError(f"{engine} exists", help="pass --force to replace it, or -o ENGINE")
+    return engine
 
 
 def _failure(backend: Backend, why: str) -> ConvtError:
@@ -192,8 +172,25 @@ class _Job:
         shapes = {name: r.opt for name, r in usual.items() if not self.inputs[name].values}
         return VerifyOptions(self.options.inputs, {} if self.options.inputs else shapes)
 
+    def network(self, parsed: Path, mode: str) -> tuple[Network, float]:
+        """The parsed model, with the plugins that it needs, and the seconds it took."""
+        self.progress("parsing")
+        began = time.perf_counter()
+        override = self.options.override
+        capability = self.options.settings.plugin_capability
+        keep = register(self.backend, mode, parsed, override=override, capability=capability)
+        network = parse(
+            self.backend,
+            parsed,
+            override=override,
+            aot=mode == "aot",
+            keep=keep,
+            echo=self.options.echo,
+        )
+        return network, time.perf_counter() - began
+
     def checked(
-        self, network: Network, parsed: Path, profiles: Sequence[Profile]
+        self, network: Network, parsed: Path
     ) -> tuple[tuple[Layer, ...], tuple[LayerCheck, ...], Proof]:
         """The layers, each deconvolution against its node, and the network against the model."""
         self.progress("checking the network")
@@ -221,8 +218,10 @@ class _Job:
 
     def built(
         self, network: Network, profiles: Sequence[Profile], monitor: Monitor
-    ) -> tuple[bytes, bytes | None]:
-        """The engine, and the timing cache where one was asked for."""
+    ) -> tuple[bytes, float]:
+        """The engine, which is written too, and the seconds it took."""
+        self.progress("building")
+        began = time.perf_counter()
         config = configure(network, self.options.settings, profiles)
         with monitor(self.backend) as watcher:
             if watcher is not None and hasattr(config, "progress_monitor"):
@@ -232,9 +231,12 @@ class _Job:
             raise refusal
         if content is None:
             raise _failure(self.backend, cause(network.log))
-        return bytes(content), save_timing_cache(config, self.options.settings.timing_cache)
+        seconds = time.perf_counter() - began
+        cache = save_timing_cache(config, self.options.settings.timing_cache)
+        self._write(bytes(content), cache)
+        return bytes(content), seconds
 
-    def write(self, content: bytes, cache: bytes | None) -> None:
+    def _write(self, content: bytes, cache: bytes | None) -> None:
         """Engine and timing cache, aside first."""
         with staging() as stage:
             with stage.open(self.engine) as file:
