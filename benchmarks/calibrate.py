@@ -255,6 +255,12 @@ def main(
     with tempfile.TemporaryDirectory() as temporary:
         paths = model_files(folders, Path(temporary))
         rows = {n: measured_rows(paths, cache, n, seconds) for n in counts}
+    for threads, found_rows in rows.items():
+        if len({fold_of(r.node) for r in found_rows}) < FOLDS:
+            raise click.ClickException(
+                f"only {len(found_rows)} forms were timed with {threads} threads: too few to fit; "
+                "more --seconds or a quieter machine"
+            )
     found = {g: {n: out_of_sample(rows[n], g) for n in counts} for g in SWITCH_GAINS}
     gain = max(SWITCH_GAINS, key=lambda g: sum(share(p, GOOD) for p in found[g].values()))
     for threads in counts:
