@@ -90,6 +90,7 @@ def plot(rows: list[Row], path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("svg")
+    mpl.rcParams["svg.fonttype"] = "none"
     import matplotlib.pyplot as plt
 
     modes = list(dict.fromkeys(r["mode"] for r in rows))

@@ -1,0 +1,62 @@
+"""Compiles kernels with resident weights for 9.0 and prints what their PTX holds, as JSON.
+
+A process of its own, because the interpreter that the other tests use replaces the compiler.
+"""
+
+import json
+import re
+
+import triton
+from aot_report import PATTERNS, spilled
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from convt_onnx.plugins.conv_transpose import heuristics, launch
+from convt_onnx.plugins.conv_transpose.activations import NONE
+from convt_onnx.plugins.conv_transpose.compile import POINTERS
+from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.ptx import PTX_VERSIONS
+from convt_onnx.spec import ConvTransposeSpec
+
+DENSE = ConvTransposeSpec(64, 32, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)).canonical()
+WORD = {True: 8, False: 4}  # elements of x that a load reads
+UNIT = {True: "c", False: "w"}  # the axis with stride 1
+
+
+def report(last: bool) -> dict:
+    """What the kernel of one layout holds; sizes and strides are multiples of 16."""
+    problem = Problem(DENSE, 32, (64, 64), "float16", last, last)
+    schedule = heuristics.choose(problem, Device())
+    call = launch.Call(problem, schedule, NONE)
+    _, constants = launch.launch_constants(call, False, WORD[last])
+    constants |= {"slope": None, "residual": None, "x_d": 0, "y_d": 0}
+    constants |= {f"x_{UNIT[last]}": 1, f"y_{UNIT[last]}": 1}
+    function = launch.kernel(schedule)
+    names = function.arg_names
+    pointers = ("x", "w", "bias", "y")
+    kinds = {n: POINTERS["float16"] if n in pointers else "i32" for n in names}
+    signature = {n: "constexpr" if n in constants else kinds[n] for n in names}
+    values = {(i,): constants[n] for i, n in enumerate(names) if n in constants}
+    aligned = [n for n in names if n in pointers or re.fullmatch("[xy]_.", n)]
+    attributes = {
+        (i,): [["tt.divisibility", 16]]
+        for i, n in enumerate(names)
+        if n in aligned and n not in constants
+    }
+    options = {"num_warps": schedule.warps, "num_stages": schedule.stages}
+    options |= {"maxnreg": schedule.registers, "enable_fp_fusion": True}
+    options |= {"ptx_version": PTX_VERSIONS[90]}
+    source = ASTSource(function, signature, values, attributes)
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    ptx = made.asm["ptx"]
+    counts = {key: len(re.findall(pattern, ptx)) for key, pattern in PATTERNS.items()}
+    return counts | {
+        "kind": schedule.kind,
+        "spilled": spilled(ptx, False),
+        "shared": made.metadata.shared,
+        "words": len(re.findall(r"ld\.global\.(?:b64|v2\.b32|v2\.u32|u64)", ptx)),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps({"NHWC": report(True), "NCHW": report(False)}))
