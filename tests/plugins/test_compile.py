@@ -56,7 +56,8 @@ def test_one_entry_with_the_declared_parameters_and_no_spills(made, job):
 @pytest.mark.parametrize("job", [j for j in JOBS if not j.endswith(":75")])
 def test_loads_and_stores_are_16_bytes_wide(made, job):
     assert made[job]["wide_loads"] > 0, made[job]
-    assert made[job]["wide_stores"] > 0, made[job]
+    # Lines of y of open length start anywhere.
+    assert made[job]["wide_stores"] > 0 or job.startswith("open NCHW float16"), made[job]
 
 
 @pytest.mark.parametrize("job", JOBS)
