@@ -69,7 +69,7 @@ class Geometry:
             "output_shape": self.crop == "output_shape",
             "output_padding under auto_pad": self.crop == "auto_pad+output_padding",
             "int32 bias behind DequantizeLinear": self.bias == "dequantized",
-            "computed bias, output_padding": padding and self.bias == "input",
+            "computed bias, output_padding": padding and self.bias in ("input", "computed"),
         }
         return next((name for name, holds in checks.items() if holds), "everything else")
 
