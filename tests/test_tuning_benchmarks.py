@@ -23,7 +23,15 @@ def load(monkeypatch):
     """Import a benchmark, and not its folder for good."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield importlib.import_module
-    for name in ("calibrate", "corpus", "corpus_table", "environment", "forms_cpu", "peers"):
+    for name in (
+        "calibrate",
+        "corpus",
+        "corpus_lines",
+        "corpus_table",
+        "environment",
+        "forms_cpu",
+        "peers",
+    ):
         sys.modules.pop(name, None)
 
 
