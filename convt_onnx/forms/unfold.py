@@ -45,10 +45,13 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
         return Refusal("CT302", f"strides = {list(spec.strides)}")
     if setting.opset < 4:
         return Refusal("CT306", f"Concat needs opset 4, the model has {setting.opset}")
+    refusal = packable(node, setting)  # first, since it bounds the phases that are planned
+    if refusal is not None:
+        return refusal
     copies = prod(f.taps for f in _fused(spec))
     if copies > MAX_COPIES:
         return Refusal("CT305", f"{copies} copies, at most {MAX_COPIES}")
-    return packable(node, setting)
+    return None
 
 
 def _fused(spec: ConvTransposeSpec) -> list[ConvAxis]:
@@ -79,6 +82,7 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
         strides=list(spec.strides),
         dilations=[1] * spec.ndim,
         pads=[*(a.crop_begin for a in axes), *(a.crop_end for a in axes)],
+        output_padding=[0] * spec.ndim,
         group=spec.group,
     )
 

@@ -11,6 +11,7 @@ import onnxruntime as ort
 import pytest
 
 from convt_onnx.forms import FORMS, Setting
+from convt_onnx.graph.attributes import canonical_attributes
 from convt_onnx.graph.node import find_nodes, read_node
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -152,6 +153,19 @@ def test_quantised_weights_are_refused(form):
     found = refusals(build_quantised(case, ["probe"]), Setting(case.opset, mlas=True))[form]
     assert found is not None
     assert found.id == "CT314"
+
+
+def test_endless_strides_are_refused_at_once():
+    endless = ConvTransposeSpec(3, 3, 1, (2, 2), (1 << 31, 1 << 31), (1, 1), (0, 0), (0, 0), (0, 0))
+    proto = build(case_of(endless, (1, 1)), ["y"])
+    found = refusals(proto, Setting(17, mlas=True))
+    assert found["unfold"].id == found["phases"].id == "CT307"
+
+
+def test_unfold_writes_every_attribute():
+    proto = lowered(case_of(spec(2, (6, 6), group=6), (3, 4)), ["unfold"])
+    written = [{a.name for a in n.attribute} for n in proto.graph.node]
+    assert set(canonical_attributes(spec(2, (6, 6)))) in written
 
 
 def test_channels_that_fill_up_have_zero_weights():
