@@ -117,7 +117,7 @@ def build_engine(
 
 
 def _destination(source: Path, output: str | Path | None, *, force: bool) -> Path:
-    engine = source.with_suffix(".engine") if output is None else Path(output)
+    engine = source.parent / f"{source.stem}.engine" if output is None else Path(output)
     if not engine.parent.is_dir():
         raise UsageError(f"the folder {engine.parent} does not exist", help="make it first")
     if engine.resolve() == source.resolve():

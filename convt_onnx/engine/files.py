@@ -38,7 +38,7 @@ def run_file(engine: Path, inputs: Path, output: Path | None, *, force: bool) ->
         UsageError: A file cannot be read or written, or the arrays do not fit.
         MissingPartError: A library or a device is missing.
     """
-    out = engine.with_suffix(".out.npz") if output is None else output
+    out = engine.parent / f"{engine.stem}.out.npz" if output is None else output
     if out.exists() and not (force and out.is_file()):
         raise UsageError(f"{out} exists", help="pass --force to replace it, or -o FILE.npz")
     arrays = {name.removeprefix("in_"): a for name, a in read_arrays(inputs).items()}

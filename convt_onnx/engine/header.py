@@ -30,8 +30,10 @@ class EngineHeader:
 
 
 def is_engine(path: Path) -> bool:
-    """Whether a file starts as an engine does."""
+    """Whether a file starts as an engine does; a pipe would wait to be written to."""
     try:
+        if not path.is_file():
+            return False
         with path.open("rb") as file:
             return file.read(4) in MAGIC
     except OSError:
