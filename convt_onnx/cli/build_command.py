@@ -107,9 +107,10 @@ def command(
     from convt_onnx.engine import build_engine
     from convt_onnx.report.as_json import document
     from convt_onnx.report.engine_tables import build_table
+    from convt_onnx.report.printable import escape
 
     console = out.console(quiet=quiet)
-    echo = console.print if verbose > 0 else None
+    echo = (lambda line: console.print(escape(line))) if verbose > 0 else None
     options = _options(choices, echo)
     with _watched(console) as (step, monitor):
         result = build_engine(model, output, options, progress=step, monitor=monitor)

@@ -43,11 +43,13 @@ def _verbosity(arguments: Sequence[str]) -> int:
 
 
 def _lines(error: ConvtError) -> str:
+    from convt_onnx.report.printable import printable
+
     lines = [f"error: {error.what}"]
     if error.where:
         lines.append(f"  at:  {error.where}")
     lines.append(f"help:  {error.help or 'convt-onnx --help'}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _as_known(error: BaseException) -> ConvtError:

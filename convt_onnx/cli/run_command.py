@@ -40,13 +40,14 @@ def command(
     from convt_onnx.cli import output as out
     from convt_onnx.engine.files import run_file
     from convt_onnx.report.as_json import document
+    from convt_onnx.report.printable import escape
 
     console = out.console()
     with out.progress(console) as step:
         step("running")
         result = run_file(engine, inputs, output, force=force)
     for name, shape in result.shapes.items():
-        console.print(f"  {name}: {'×'.join(map(str, shape))}", markup=False)
+        console.print(f"  {escape(name)}: {'×'.join(map(str, shape))}")
     if as_json:
         out.print_json(document("run", result=result))
     else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 
 from convt_onnx.benching import BenchResult, BenchRun
+from convt_onnx.report.printable import escape
 from convt_onnx.report.tables import new_table
 from convt_onnx.report.units import ratio_text, size_text, time_text
 
@@ -15,7 +15,7 @@ def bench_table(console: Console, result: BenchResult) -> None:
     threads = f", {result.threads} threads" if result.threads else ""
     console.print(escape(f"{result.runtime} on {result.device}{threads}"))
     for i, run in enumerate(result.entries[0].runs):
-        console.print(escape(f"\n{run.inputs}"), style="bold")
+        console.print(f"\n{escape(run.inputs)}", style="bold")
         table = new_table("model", "nodes", "size", "time", "quartiles", "speed")
         for entry in result.entries:
             nodes = str(sum(entry.ops.values()))

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from rich.console import Console
-from rich.markup import escape
 
 from convt_onnx.comparison import ModelComparison, ModelFacts, NodeChange
 from convt_onnx.report.geometry import geometry_text
+from convt_onnx.report.printable import escape
 from convt_onnx.report.tables import new_table
 from convt_onnx.report.units import size_text
 
@@ -32,7 +32,7 @@ def compare_table(console: Console, result: ModelComparison, *, verbose: bool) -
     if same and not verbose:
         console.print(f"\n{same} of {len(result.nodes)} ConvTranspose nodes are the same")
     for path in result.added:
-        console.print(escape(f"\n{path} is new"))
+        console.print(f"\n{escape(path)} is new")
 
 
 def _facts_table(console: Console, result: ModelComparison) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 
 from convt_onnx._version import __version__
 from convt_onnx.engine.layers import Layer
 from convt_onnx.engine.options import BuildResult
 from convt_onnx.report.geometry import geometry_text
+from convt_onnx.report.printable import escape
 from convt_onnx.report.tables import new_table, why_text
 from convt_onnx.report.units import size_text
 

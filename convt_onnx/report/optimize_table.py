@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 
 from convt_onnx._version import __version__
 from convt_onnx.optimization import OptimizeResult
 from convt_onnx.reasons import REASONS
 from convt_onnx.report.contents import NodeRow
 from convt_onnx.report.gathering import node_rows, tried
+from convt_onnx.report.printable import escape
 from convt_onnx.report.tables import (
     new_table,
     print_candidates,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from convt_onnx.decision import Decision
@@ -15,6 +14,7 @@ from convt_onnx.inspection import Inspection, NodeReport
 from convt_onnx.passes.base import Miss
 from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.report.geometry import epilogue_text, geometry_text
+from convt_onnx.report.printable import escape
 from convt_onnx.report.units import size_text
 from convt_onnx.verify import NodeCheck, Verification
 from convt_onnx.verify.compare import OWN_TYPE

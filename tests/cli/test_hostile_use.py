@@ -3,9 +3,12 @@ from __future__ import annotations
 import os
 
 import pytest
+from onnx import helper
 
-from convt_onnx import OptimizeOptions, VerifyOptions, optimize
-from convt_onnx.errors import UsageError
+from convt_onnx import OptimizeOptions, VerifyOptions, optimize, verify_files
+from convt_onnx.errors import ModelError, UsageError
+
+from ..graph.building import array, model, write
 
 
 def test_a_pipe_or_device_is_not_replaced(tmp_path, source):
@@ -14,6 +17,53 @@ def test_a_pipe_or_device_is_not_replaced(tmp_path, source):
     with pytest.raises(UsageError, match="not a regular file"):
         optimize(source, pipe, OptimizeOptions(force=True))
     assert pipe.is_fifo()
+
+
+# A sequence that recolours, a faked line, and a mark that reverses what follows.
+NAME = "up\x1b[31m\nverified: 9/9 \u202e[bold]"
+
+
+@pytest.mark.parametrize("columns", ["40", "160"])
+@pytest.mark.parametrize("command", ["inspect -v", "optimize --no-tune -v", "compare", "verify"])
+def test_names_cannot_steer_the_terminal(tmp_path, convt, monkeypatch, columns, command):
+    monkeypatch.setenv("COLUMNS", columns)
+    text = "g (float[n, 2, 3, 3] x) => (float[] y) { y = ConvTranspose <strides = [2, 2]> (x, w) }"
+    proto = model(text, w=array(2, 3, 2, 2))
+    (node,) = proto.graph.node
+    node.name = node.output[0] = proto.graph.output[0].name = NAME
+    path = str(write(proto, tmp_path, "hostile.onnx"))
+    node.attribute.append(helper.make_attribute("kernel_shape", [2, 2]))
+    other = str(write(proto, tmp_path, "other.onnx"))
+    both = [path] if command.split()[0] in ("inspect", "optimize") else [path, other]
+    done = convt(*command.split(), *both)
+    assert done.code == 0
+    shown = done.out + done.err
+    assert not set("\x1b\u202e") & set(shown)
+    assert "verified: 9/9" not in [line.strip() for line in shown.splitlines()]
+    assert "[bold]" in "".join(shown.split())
+
+
+def test_errors_cannot_steer_the_terminal(tmp_path, convt):
+    text = "g (float[1, 2, 3, 3] x) => (float[] y) { y = ConvTranspose <group = 5> (x, w) }"
+    proto = model(text, w=array(2, 3, 2, 2))
+    proto.graph.node[0].name = NAME
+    done = convt("optimize", write(proto, tmp_path, "hostile.onnx"))
+    assert done.code == 2
+    assert "\x1b" not in done.err and "\\x1b[31m" in done.err
+
+
+@pytest.mark.parametrize("command", ["optimize", "build", "inspect", "bench"])
+def test_a_folder_is_no_model(convt, command):
+    done = convt(command, ".")
+    assert done.code in (2, 3)
+    assert "internal error" not in done.err
+
+
+def test_a_pipe_is_no_model_and_nobody_waits_for_it(tmp_path, source):
+    pipe = tmp_path / "pipe.onnx"
+    os.mkfifo(pipe)
+    with pytest.raises(ModelError, match="not a regular file"):
+        verify_files(source, pipe)
 
 
 def test_all_is_no_node_to_skip(tmp_path, source):
