@@ -49,6 +49,8 @@ def _native_refusal(
     if strided and form == "keep" and not target.strided_dilated:
         detail = f"strides = {list(spec.strides)}, dilations = {list(spec.dilations)}"
         return Refusal("CT500", detail)
+    if crops_output_padding(node, target):
+        return Refusal("CT517", f"input sizes {list(node.sizes)}")
     if spec.ndim == 3 and spec.group > 1 and not target.grouped_3d:
         return Refusal("CT513", f"group = {spec.group}")
     if needs_outer_bias(form, node, target) and opset < BROADCAST_OPSET:
@@ -73,6 +75,14 @@ def needs_outer_bias(form: str, node: ConvTransposeNode, target: Target) -> bool
         return False
     computed = node.bias is not None and not isinstance(node.bias, ConstantOperand)
     return computed and any(node.spec.output_padding)
+
+
+def crops_output_padding(node: ConvTransposeNode, target: Target) -> bool:
+    """Whether the target lacks rows, since pads crop more than there are before output_padding."""
+    if target.crop_within_output_padding:
+        return False
+    axes = zip(node.spec.axes(), node.spec.output_padding, node.sizes, strict=True)
+    return any(size is not None and a.output_length(size) < op for a, op, size in axes)
 
 
 def needs_channels(node: ConvTransposeNode, target: Target) -> bool:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from convt_onnx.capabilities import needs_channels, needs_outer_bias
+from convt_onnx.capabilities import crops_output_padding, needs_channels, needs_outer_bias
 from convt_onnx.graph.node import (
     ConvTransposeNode,
     FoundNode,
@@ -111,6 +111,8 @@ def _findings(
         yield "refused", Refusal("CT509", f"the weight has {read.spec.in_channels}")
     if not _is_default(read.bias) and needs_outer_bias("keep", read, target):
         yield "wrong", Refusal("CT508", f"output_padding = {list(read.spec.output_padding)}")
+    if crops_output_padding(read, target):
+        yield "refused", Refusal("CT517", f"input sizes {list(read.sizes)}")
     if read.spec.ndim == 3 and read.spec.group > 1 and not target.grouped_3d:
         yield "refused", Refusal("CT513", f"group = {read.spec.group}")
 

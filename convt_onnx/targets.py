@@ -47,6 +47,8 @@ class Target:
         open_channels: Whether the input's channel count may be unknown.
         computed_bias_in_padding: Whether a bias that is no initializer reaches the rows that
             output_padding adds.
+        crop_within_output_padding: Whether pads may crop more rows than there are without
+            output_padding.
         max_axes: Spatial axes that a convolution may have; 0 for any number.
         depthwise_island: Element types to compute in float32 where the node is depthwise.
         quantised: Integer types that DequantizeLinear takes, with zero points of 0 alone; None
@@ -79,6 +81,7 @@ class Target:
     late_output_shape: bool = True
     open_channels: bool = True
     computed_bias_in_padding: bool = True
+    crop_within_output_padding: bool = True
     max_axes: int = 0
     depthwise_island: frozenset[ir.DataType] = frozenset()
     quantised: frozenset[ir.DataType] | None = None
@@ -114,6 +117,7 @@ TENSORRT = Target(
     late_output_shape=False,
     open_channels=False,
     computed_bias_in_padding=False,
+    crop_within_output_padding=False,
     max_axes=3,
     quantised=frozenset({ir.DataType.INT8, ir.DataType.INT4}),
     functions_by_domain=False,

@@ -104,4 +104,10 @@ REASONS = (
         "TensorRT has no such operator",
         "ONNX has taken the operator back. It is written in operators that it kept.",
     ),
+    Reason(
+        "CT517",
+        "the pads crop more rows than TensorRT makes before output_padding",
+        "Its parser crops first and then appends the rows of output_padding, and a size below zero "
+        "in between is refused. The convolution forms crop the whole output.",
+    ),
 )

@@ -55,6 +55,10 @@ def node(attributes="", x="float[2,4,5,7] x", inputs="x, w", w=None, opset=17, *
 
 
 RULES = {
+    "CT517": (
+        node("strides=[5], pads=[2,1], output_padding=[4]", x="float[2,4,1] x", w=array(4, 3, 1)),
+        "refused",
+    ),
     "CT500": (node("strides=[1,2], dilations=[2,1]"), "refused"),
     "CT502": (
         node("output_shape=[11], strides=[2]", x="float[2,4,5] x", w=array(4, 3, 3)),

@@ -216,3 +216,15 @@ def test_both_targets_know_the_same():
     rtx, full = get_target("tensorrt-rtx"), get_target("tensorrt")
     names = [f for f in rtx.__slots__ if f not in ("name", "summary")]
     assert [getattr(rtx, n) for n in names] == [getattr(full, n) for n in names]
+
+
+def test_rows_of_output_padding_alone(rtx, tmp_path):
+    attributes = "strides=[5], pads=[2,1], output_padding=[4]"
+    arrays = {"w": array(4, 3, 1), "b": array(3)}
+    proto = conv_transpose(attributes, "float[2,4,1] x", "x, w, b", **arrays)
+    with pytest.raises(ModelError, match="refuses the model"):
+        parse(rtx, write(proto, tmp_path))
+    out, _ = optimised(proto, tmp_path)
+    assert "ConvTranspose" not in op_types(onnx.load(out))
+    assert_means(rtx, out, proto, random_feeds(proto))
+    assert builds(rtx, out)
