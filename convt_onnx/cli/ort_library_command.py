@@ -31,7 +31,13 @@ Examples:
     metavar="DIR",
     help="Compile against the onnxruntime_c_api.h in DIR.  [default: own declarations]",
 )
-@click.option("--jobs", default=1, show_default=True, help="Processes that compile kernels.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes that compile kernels.",
+)
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 @verbose_option
 def command(
@@ -52,8 +58,10 @@ def command(
     from convt_onnx.cli import output as out
     from convt_onnx.ort.library import build_library
 
-    if output.exists() and not force:
-        raise UsageError(f"{output} exists", help="--force replaces it")
+    if not output.parent.is_dir():
+        raise UsageError(f"the folder {output.parent} does not exist", help="make it first")
+    if output.exists() and not (force and output.is_file()):
+        raise UsageError(f"{output} exists", help="--force replaces a file")
     console = out.console()
     with out.progress(console) as step:
         built = build_library(

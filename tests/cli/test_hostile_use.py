@@ -59,6 +59,15 @@ def test_a_folder_is_no_model(convt, command):
     assert "internal error" not in done.err
 
 
+@pytest.mark.parametrize(
+    "wrong", [["-o", "none/lib.so"], ["-o", "lib.so", "--jobs", "0"], ["-o", ".", "--force"]]
+)
+def test_where_no_library_can_be_written(convt, tmp_path, monkeypatch, wrong):
+    monkeypatch.chdir(tmp_path)
+    convt("ort-library", *wrong).check_failed(2)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_pipe_is_no_model_and_nobody_waits_for_it(tmp_path, source):
     pipe = tmp_path / "pipe.onnx"
     os.mkfifo(pipe)
