@@ -20,6 +20,8 @@ from pathlib import Path
 
 import click
 
+from convt_onnx.machine import cores, processor
+
 MODELS = ("external-500mb", "external-3gb", "nodes-50000")
 START_RUNS = 10
 PACKAGES = ("convt-onnx", "onnx", "onnx-ir", "numpy", "protobuf")
@@ -90,15 +92,10 @@ def total_mib(model: Path) -> float:
 
 def environment() -> dict[str, str]:
     """Where and when this ran."""
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0].partition(":")[2].strip() if names else cpu
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "cpu": f"{cpu}, {os.cpu_count()} cores",
+        "cpu": f"{processor()}, {cores()} cores",
         "python": platform.python_version(),
         **versions,
     }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from convt_onnx.errors import MissingPartError
+from convt_onnx.machine import installed_version
 
 PACKAGES = (
     "onnx onnx-ir numpy ml_dtypes click rich platformdirs jinja2 onnxruntime onnxruntime-gpu "
@@ -48,23 +48,16 @@ def diagnose() -> Diagnosis:
     return Diagnosis(
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
-        packages=tuple(Package(name, _version(name)) for name in PACKAGES),
+        packages=tuple(Package(name, installed_version(name)) for name in PACKAGES),
         parts=(_rewriting(), _verification(), _model_export(), *_engines(), _ort_library()),
     )
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _rewriting() -> Part:
     missing = [m for m in ("onnx", "onnx_ir", "numpy", "ml_dtypes") if not _importable(m)]
     if missing:
         return Part("inspect, optimize", False, f"{', '.join(missing)}: reinstall convt-onnx")
-    return Part("inspect, optimize", True, f"onnx-ir {_version('onnx-ir')}")
+    return Part("inspect, optimize", True, f"onnx-ir {installed_version('onnx-ir')}")
 
 
 def _verification() -> Part:
@@ -84,7 +77,7 @@ def _model_export() -> Part:
             False,
             f"{', '.join(missing)} missing: pip install 'convt-onnx[models]'",
         )
-    return Part("models export", True, f"torch {_version('torch')}")
+    return Part("models export", True, f"torch {installed_version('torch')}")
 
 
 def _engines() -> Iterator[Part]:
@@ -105,7 +98,8 @@ def _ort_library() -> Part:
         compiler = " ".join(find_compiler())
     except MissingPartError as error:
         return Part(name, False, f"{error.what}: {error.help}")
-    kernels = f"Triton {_version('triton')}" if _importable("triton") else "no Triton, no kernels"
+    triton = installed_version("triton") if _importable("triton") else None
+    kernels = "no Triton, no kernels" if triton is None else f"Triton {triton}"
     return Part(name, True, f"{compiler}, {kernels}")
 
 

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
+from convt_onnx.machine import cache_folder
 from convt_onnx.model_io.staging import staging
 from convt_onnx.tuning.choosing import Measured
 from convt_onnx.tuning.statistics import Ratio
@@ -26,8 +25,8 @@ MAX_SIZE = 1 << 20
 
 
 def default_folder() -> Path:
-    """Where the system keeps caches."""
-    return Path(platformdirs.user_cache_dir("convt-onnx")) / "timings"
+    """In the user's cache."""
+    return cache_folder() / "timings"
 
 
 @dataclass(slots=True)

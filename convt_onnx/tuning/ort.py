@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 import onnx
 
+from convt_onnx.machine import cores, processor
 from convt_onnx.plugin_node import DOMAIN
 from convt_onnx.verify.session import Arrays, RunError, Source, one_line, onnxruntime
 
@@ -114,8 +113,7 @@ def _device(provider: str) -> str:
     """The first GPU, or the processor and the cores that this process may use."""
     if DEVICES[provider] == "cuda" and (gpu := _gpu()):
         return gpu
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{_processor()}, {cores} cores"
+    return f"{processor()}, {cores()} cores"
 
 
 def _gpu() -> str:
@@ -125,12 +123,3 @@ def _gpu() -> str:
             if line.startswith("Model:"):
                 return line.partition(":")[2].strip()
     return ""
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

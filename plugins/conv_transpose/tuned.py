@@ -6,10 +6,7 @@ that cannot be read is ignored with a warning and replaced at the next measureme
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import os
-import tempfile
 import warnings
 from dataclasses import asdict
 from functools import lru_cache
@@ -17,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from convt_onnx._version import __version__
+from convt_onnx.machine import cache_folder, installed_version
 from convt_onnx.plugins.conv_transpose import heuristics
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.schedule import Schedule
@@ -37,32 +35,27 @@ def choose(problem: Problem, device: Device) -> Schedule:
 
 def remember(problem: Problem, device: Device, schedule: Schedule, microseconds: float) -> None:
     """Keep a measured schedule on disk and use it from now on."""
+    from convt_onnx.model_io.staging import staging
+
     path = cache_file()
     content = _file_content(path)
     section = content.setdefault(section_key(device), {})
     section[problem_key(problem)] = {"schedule": asdict(schedule), "us": round(microseconds, 2)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and renamed: another process sees the old file or the new one, never a half.
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".json", delete=False) as file:
-        json.dump(content, file, indent=1)
-    Path(file.name).replace(path)
+    with staging() as stage, stage.open(path) as file:
+        file.write(json.dumps(content, indent=1).encode())
     choose.cache_clear()
 
 
 def cache_file() -> Path:
     """Where measured schedules are kept."""
-    folder = os.environ.get("CONVT_ONNX_CACHE")
-    if folder:
-        return Path(folder) / "schedules.json"
-    from platformdirs import user_cache_path
-
-    return user_cache_path("convt-onnx") / "schedules.json"
+    return cache_folder() / "schedules.json"
 
 
 def section_key(device: Device) -> str:
     """Device and versions that a measurement holds for."""
     parts = [device.name, f"sm_{device.capability}", f"convt-onnx {__version__}"]
-    parts += [f"{name} {_version(name)}" for name in ("torch", "triton")]
+    parts += [f"{name} {installed_version(name) or 'absent'}" for name in ("torch", "triton")]
     return ", ".join(parts)
 
 
@@ -105,11 +98,3 @@ def _read_schedule(entry: Any) -> Schedule | None:
     except (KeyError, TypeError, ValueError):
         warnings.warn("a measured schedule cannot be read and is ignored", stacklevel=2)
         return None
-
-
-@lru_cache(maxsize=8)
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "absent"

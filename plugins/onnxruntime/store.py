@@ -7,9 +7,8 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-import platformdirs
-
 from convt_onnx.errors import UsageError
+from convt_onnx.machine import cache_folder
 from convt_onnx.model_io.staging import staging
 from convt_onnx.plugins import conv_transpose
 
@@ -21,7 +20,7 @@ OTHERS_MAY_WRITE = 0o022
 
 def library_folder() -> Path:
     """Where built libraries are kept."""
-    return Path(platformdirs.user_cache_dir("convt-onnx")) / "onnxruntime"
+    return cache_folder() / "onnxruntime"
 
 
 def kernel_folder() -> Path:
@@ -29,7 +28,7 @@ def kernel_folder() -> Path:
 
     Each version of the device code has a folder, so that none runs what another has compiled.
     """
-    return Path(platformdirs.user_cache_dir("convt-onnx")) / "kernels" / _code_version()
+    return cache_folder() / "kernels" / _code_version()
 
 
 @lru_cache(maxsize=1)
@@ -53,7 +52,7 @@ def private_folder(folder: Path) -> Path:
         raise UsageError(
             "others may write to the folder that holds code to run",
             where=str(folder),
-            help="chmod go-w it, or set XDG_CACHE_HOME to a folder of your own",
+            help="chmod go-w it, or set CONVT_ONNX_CACHE to a folder of your own",
         )
     return folder
 

@@ -138,7 +138,7 @@ def test_a_measured_schedule_is_used_and_keyed_by_device_and_versions(tmp_path, 
     assert tuned.choose(p, device) == other
     assert tuned.choose(p, Device("another")) != other
     assert tuned.choose(problem(batch=9), device) != other
-    monkeypatch.setattr(tuned, "_version", lambda name: "9.9")
+    monkeypatch.setattr(tuned, "installed_version", lambda name: "9.9")
     tuned.choose.cache_clear()
     assert tuned.choose(p, device) != other
     assert [f.name for f in tmp_path.iterdir()] == ["schedules.json"]
