@@ -71,6 +71,9 @@ def test_a_node_has_one_key_and_one_weight_size(probe, name, dtype):
         ({"output_padding": [-1, 0]}, "output_padding"),
         ({"group": 3}, "in_channels"),
         ({"out_channels": 1 << 40}, "out_channels"),
+        # 2^64 elements, which are none in 64 bits.
+        ({"kernel_shape": [1 << 30, 1 << 30], "in_channels": 16, "group": 1}, "kernel_shape"),
+        ({"strides": [1 << 30, 1 << 30]}, "kernel_shape"),
         ({"has_bias": 2}, "has_bias"),
         ({"activation": "swish"}, "activation"),
         ({"packed": 0}, "schedule"),

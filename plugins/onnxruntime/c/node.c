@@ -7,6 +7,8 @@
 #include "schedule.h"
 
 #define MAX_VALUE ((int64_t)1 << 31)
+/* Elements of a weight, packed ones with all that surrounds them: far below what overflows. */
+#define MAX_WEIGHT ((int64_t)1 << 40)
 
 static const char *const ACTIVATIONS[] = {"none", "relu",    "leaky_relu", "prelu",
                                           "elu",  "sigmoid", "tanh",       "silu",
@@ -63,6 +65,25 @@ static bool read_flag(const convt_reader *reader, const char *name, bool *flag) 
     return true;
 }
 
+/* At least the taps of an axis, and the blocks times the phases that they are packed in. */
+static int64_t packed_taps(const convt_node *node, int axis) {
+    int64_t kernel = node->kernel[axis], stride = node->stride[axis];
+    int64_t most = (kernel - 1) * node->dilation[axis] + 2 * stride;
+    if (most > kernel * stride) most = kernel * stride;
+    return most > kernel ? most : kernel;
+}
+
+/* Whether the products that weights and their packing are counted by stay in range. */
+static bool weight_in_range(const convt_node *node) {
+    int64_t elements = node->in_channels;
+    if (__builtin_mul_overflow(elements, node->out_channels / node->group, &elements)) return false;
+    for (int i = 0; i < CONVT_MAX_AXES; i++)
+        if (elements > MAX_WEIGHT ||
+            __builtin_mul_overflow(elements, packed_taps(node, i), &elements))
+            return false;
+    return elements <= MAX_WEIGHT;
+}
+
 bool convt_read_geometry(const convt_reader *reader, convt_node *node,
                          char message[CONVT_MESSAGE_BYTES]) {
     int64_t kernel[CONVT_MAX_AXES];
@@ -87,7 +108,7 @@ bool convt_read_geometry(const convt_reader *reader, convt_node *node,
     if (!read_count(reader, "out_channels", &node->out_channels) ||
         node->out_channels % node->group != 0)
         return refuse(message, "bad attribute", "out_channels");
-    return true;
+    return weight_in_range(node) || refuse(message, "too large a weight:", "kernel_shape");
 }
 
 static bool read_activation(const convt_reader *reader, convt_node *node) {
@@ -132,6 +153,7 @@ int convt_residual_index(const convt_node *node) {
 }
 
 int64_t convt_output_length(const convt_node *node, int axis, int64_t length) {
+    if (length >= MAX_VALUE) return -1;
     int64_t extent = (node->kernel[axis] - 1) * node->dilation[axis] + 1;
     return (length - 1) * node->stride[axis] + extent - node->begin[axis] - node->end[axis];
 }

@@ -80,7 +80,7 @@ int convt_bias_index(const convt_node *node);
 int convt_slope_index(const convt_node *node);
 int convt_residual_index(const convt_node *node);
 
-/* Output rows of an axis, negative where nothing is left. */
+/* Output rows of an axis, negative where nothing is left or the input has more than any tensor. */
 int64_t convt_output_length(const convt_node *node, int axis, int64_t length);
 
 /* Attributes in one line: what kernels are found by. */
