@@ -91,14 +91,11 @@ def export_model(
     verbose: int,
 ) -> None:
     """Export decoder NAME with seeded weights; needs torch and onnxscript."""
-    from convt_onnx.errors import UsageError
+    from convt_onnx.model_io import check_new_file
     from convt_onnx.models import export
 
     path = output or Path(f"{name}.onnx")
-    if path.exists() and not force:
-        raise UsageError(
-            f"{path} exists", help="pass --force to replace it, or -o for another name"
-        )
+    check_new_file(path, force=force)
     written = export(
         name,
         path,

@@ -33,7 +33,7 @@ Examples:
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1),
     default=1,
     show_default=True,
     help="Processes that compile kernels.",
@@ -56,12 +56,10 @@ def command(
     Prints the path of the library.
     """
     from convt_onnx.cli import output as out
+    from convt_onnx.model_io import check_new_file
     from convt_onnx.ort.library import build_library
 
-    if not output.parent.is_dir():
-        raise UsageError(f"the folder {output.parent} does not exist", help="make it first")
-    if output.exists() and not (force and output.is_file()):
-        raise UsageError(f"{output} exists", help="--force replaces a file")
+    check_new_file(output, *models, force=force)
     console = out.console()
     with out.progress(console) as step:
         built = build_library(

@@ -34,7 +34,6 @@ from convt_onnx.errors import (
     ConvtError,
     ExitCode,
     MissingPartError,
-    UsageError,
     VerificationError,
 )
 from convt_onnx.model_io.staging import staging
@@ -82,7 +81,10 @@ def build_engine(
     start = time.perf_counter()
     options = options or BuildOptions()
     source = Path(model)
-    engine = _destination(source, output, force=options.force)
+    engine = source.parent / f"{source.stem}.engine" if output is None else Path(output)
+    cache = options.settings.timing_cache
+    others = (source,) if cache is None else (source, cache)
+    model_io.check_new_file(engine, *others, force=options.force)
     backend = load_backend(options.backend)
     with tempfile.TemporaryDirectory(prefix="convt-onnx-") as folder:
         inputs = model_inputs(model_io.load(source).proto)
@@ -114,17 +116,6 @@ def build_engine(
         build_seconds=build_seconds,
         seconds=time.perf_counter() - start,
     )
-
-
-def _destination(source: Path, output: str | Path | None, *, force: bool) -> Path:
-    engine = source.parent / f"{source.stem}.engine" if output is None else Path(output)
-    if not engine.parent.is_dir():
-        raise UsageError(f"the folder {engine.parent} does not exist", help="make it first")
-    if engine.resolve() == source.resolve():
-        raise UsageError("the engine would replace the model", where=str(engine), help="-o ENGINE")
-    if engine.exists() and not (force and engine.is_file()):
-        raise UsageError(f"{engine} exists", help="pass --force to replace it, or -o ENGINE")
-    return engine
 
 
 def _failure(backend: Backend, why: str) -> ConvtError:

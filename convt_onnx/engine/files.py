@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from zipfile import ZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from convt_onnx.engine.run import LoadedEngine
-from convt_onnx.errors import UsageError
-from convt_onnx.model_io.staging import staging
+from convt_onnx.model_io import check_new_file, staging
 from convt_onnx.verify.inputs import read_arrays
 
 
@@ -39,14 +40,21 @@ def run_file(engine: Path, inputs: Path, output: Path | None, *, force: bool) ->
         MissingPartError: A library or a device is missing.
     """
     out = engine.parent / f"{engine.stem}.out.npz" if output is None else output
-    if out.exists() and not (force and out.is_file()):
-        raise UsageError(f"{out} exists", help="pass --force to replace it, or -o FILE.npz")
+    check_new_file(out, engine, inputs, force=force)
     arrays = {name.removeprefix("in_"): a for name, a in read_arrays(inputs).items()}
     results = LoadedEngine(engine).run(arrays)
     with staging() as stage, stage.open(out) as file:
-        np.savez(file, allow_pickle=False, **{n: _savable(a) for n, a in results.items()})
+        _write_arrays(file, results)
     shapes = {name: list(a.shape) for name, a in results.items()}
     return RunResult(engine, inputs, out, shapes)
+
+
+def _write_arrays(file: BinaryIO, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """What `numpy.savez` writes, which takes no array that is called as one of its parameters."""
+    with ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, _savable(array), allow_pickle=False)
 
 
 def _savable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

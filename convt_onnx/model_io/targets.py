@@ -45,14 +45,46 @@ def check_targets(loaded: LoadedModel, targets: Iterable[Path], *, force: bool) 
                     where=f"input {source}",
                     help="name another output; the input is never written over",
                 )
-        if target.is_dir():
-            raise UsageError(f"{target} is a folder", help="name a file in it")
-        if target.exists() and not target.is_file():
-            raise UsageError(f"{target} is not a regular file", help="name a file to write")
-        if os.path.lexists(target) and not force:
+        check_replaceable(target, force=force)
+
+
+def check_new_file(out: Path, *others: Path, force: bool) -> None:
+    """Check before any work whether a file that is no model may be written.
+
+    Args:
+        out: The file to write.
+        others: Files that this run reads or writes besides.
+        force: Whether `out` may be replaced.
+
+    Raises:
+        UsageError: Its folder does not exist, it is one of `others`, no file, or exists while
+            `force` is off.
+    """
+    check_folder(out)
+    for other in others:
+        if out.absolute() == other.absolute() or _same_file(out, other):
             raise UsageError(
-                f"{target} exists", help="pass --force to replace it, or name another output"
+                f"{out} is also read or written by this run",
+                where=str(other),
+                help="name another file",
             )
+    check_replaceable(out, force=force)
+
+
+def check_replaceable(target: Path, *, force: bool) -> None:
+    """Check that nothing but a file stands where one is to be written, and that only with `force`.
+
+    Raises:
+        UsageError: Something does.
+    """
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder", help="name a file in it")
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{target} is not a regular file", help="name a file to write")
+    if os.path.lexists(target) and not force:
+        raise UsageError(
+            f"{target} exists", help="pass --force to replace it, or name another output"
+        )
 
 
 def check_folder(out: Path) -> None:

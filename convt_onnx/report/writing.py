@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
 from convt_onnx.benching import BenchResult
 from convt_onnx.errors import UsageError
-from convt_onnx.model_io import check_folder, staging, write_error
+from convt_onnx.model_io import check_new_file, staging, write_error
 from convt_onnx.optimization import OptimizeResult
 from convt_onnx.report.as_json import Document, document
 from convt_onnx.report.bench_gathering import bench_report_of
@@ -30,8 +29,7 @@ def check_report_path(path: Path, *others: Path, force: bool) -> None:
         force: Whether `path` may be replaced.
 
     Raises:
-        UsageError: The suffix is unknown, the folder does not exist, or the file may not be
-            replaced.
+        UsageError: The suffix is unknown, or see `check_new_file`.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(
@@ -39,15 +37,7 @@ def check_report_path(path: Path, *others: Path, force: bool) -> None:
             where=f"--report {path}",
             help=f"--report {path.with_suffix('.html').name or 'report.html'}",
         )
-    check_folder(path)
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder", help="name a file in it")
-    if path.absolute() in {other.absolute() for other in others}:
-        raise UsageError(f"{path} is also the model's file", help="name another file")
-    if os.path.lexists(path) and not force:
-        raise UsageError(
-            f"{path} exists", help="pass --force to replace it, or name another report"
-        )
+    check_new_file(path, *others, force=force)
 
 
 def write_report(

@@ -32,8 +32,9 @@ def test_report_as_a_page_and_as_json(convt, source, tmp_path):
 
 def test_a_report_has_the_times_that_were_taken(source, tmp_path):
     data = tmp_path / "r.json"
-    options = ["--tune", "--tune-cache", tmp_path / "cache", "--report", data, "--json"]
-    command = [sys.executable, "-m", "convt_onnx", "optimize", source, *options]
+    options = ["--tune", "--tune-seconds", 3, "--tune-cache", tmp_path / "cache"]
+    options += ["--report", data, "--json"]
+    command = [sys.executable, "-m", "convt_onnx", "optimize", source, *map(str, options)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found, printed = json.loads(data.read_text()), json.loads(done.stdout)["result"]

@@ -230,9 +230,13 @@ class TestCommand:
     def test_does_not_write_over_things(self, convt, tmp_path):
         source = write(static(), tmp_path)
         for arguments, words in (
-            (("-o", source), "would replace the model"),
+            (("-o", source), "is also read or written by this run"),
             (("-o", tmp_path / "no" / "e"), "does not exist"),
-            (("-o", tmp_path), "exists"),
+            (("-o", tmp_path), "is a folder"),
+            (
+                ("-o", tmp_path / "e", "--timing-cache", tmp_path / "e"),
+                "is also read or written by this run",
+            ),
         ):
             code, _, err = convt("build", source, *arguments)
             assert (code, words in err) == (2, True)

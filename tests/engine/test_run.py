@@ -131,6 +131,25 @@ class TestFiles:
         with pytest.raises(UsageError, match="exists"):
             run_file(engine, tmp_path / "in.npz", None, force=False)
 
+    def test_what_is_read_is_not_replaced(self, loaded, cuda, tmp_path):
+        np.savez(tmp_path / "in.npz", **feeds())
+        engine = loaded(FakeEngine(cuda))
+        for read in (engine, tmp_path / "in.npz"):
+            before = read.read_bytes()
+            with pytest.raises(UsageError, match="also read or written"):
+                run_file(engine, tmp_path / "in.npz", read, force=True)
+            assert read.read_bytes() == before
+
+    def test_outputs_may_have_any_name(self, loaded, cuda, tmp_path, monkeypatch):
+        results = {
+            name: np.arange(3.0) + i for i, name in enumerate(("file", "allow_pickle", "/y"))
+        }
+        monkeypatch.setattr(LoadedEngine, "run", lambda self, arrays: results)
+        np.savez(tmp_path / "in.npz", **feeds())
+        made = run_file(loaded(FakeEngine(cuda)), tmp_path / "in.npz", None, force=False)
+        with np.load(made.output) as out:
+            assert {n: list(out[n]) for n in out.files} == {n: list(a) for n, a in results.items()}
+
     def test_an_engine_is_verified_against_its_model(self, loaded, cuda, tmp_path):
         text = """g (float[N,3] x, int64[2] s) => (float[N,3] y) {
             two = Constant <value_float=2.0> () d = Mul (x, two)

@@ -60,6 +60,7 @@ def test_embeds_the_kernels_of_models(run, tmp_path, monkeypatch):
     [
         (["--arch", "8x"], "cannot read the compute capabilities '8x'"),
         (["--arch", "70"], "no PTX is made for compute capability 70"),
+        (["--jobs", "0"], "--jobs"),
         (["--ort-include", "/nowhere"], "onnxruntime_c_api.h is not there"),
         (["absent.onnx"], "absent.onnx"),
     ],
@@ -72,7 +73,8 @@ def test_what_does_not_fit_is_said(run, tmp_path, arguments, words):
     assert not output.exists()
 
 
-def test_an_existing_file_is_not_replaced(run, tmp_path):
+def test_an_existing_file_is_not_replaced(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(building.build, "build", lambda out, *rest: out.write_bytes(b"built"))
     output = tmp_path / "libconvt_ort.so"
     output.write_bytes(b"mine")
     code, _, err = run("-o", output)
@@ -80,7 +82,15 @@ def test_an_existing_file_is_not_replaced(run, tmp_path):
     assert "--force" in err
     assert output.read_bytes() == b"mine"
     assert run("-o", output, "--force")[0] == 0
-    assert output.read_bytes() != b"mine"
+    assert output.read_bytes() == b"built"
+
+
+@pytest.mark.parametrize("output", ["node.onnx", "."])
+def test_neither_a_model_nor_a_folder_is_replaced(run, tmp_path, output):
+    (tmp_path / "node.onnx").write_bytes(b"mine")
+    code, out, _ = run("-o", tmp_path / output, tmp_path / "node.onnx", "--force")
+    assert (code, out) == (2, "")
+    assert (tmp_path / "node.onnx").read_bytes() == b"mine"
 
 
 def test_doctor_names_the_compiler(capsys):
