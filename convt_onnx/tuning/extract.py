@@ -130,7 +130,9 @@ class _Builder:
         if activation is None:
             return y
         rest = [None if v is None else self._shared(v) for v in activation.inputs[1:]]
-        return self._copied(activation, [y, *rest]).outputs[0]
+        result = self._copied(activation, [y, *rest]).outputs[0]
+        result.type = y.type
+        return result
 
     def model(self, y: ir.Value) -> ir.Model:
         """The model of what was copied."""

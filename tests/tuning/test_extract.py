@@ -79,6 +79,15 @@ def test_an_activation_comes_along(tmp_path, behind):
     assert all(ops[-1] == behind.split()[0] for _, ops in values.values())
 
 
+def test_an_activation_of_unknown_type_gets_that_of_its_input():
+    node, opset, made = found(model(f"{HEAD}{UP} r = Relu (h) y = Abs (r) }}", w=GROUPED, b=BIAS))
+    behind = activation_behind(node, made.ir_version)
+    one = node_model(node, "keep", setting_for(opset, CPU, node.dtype), CPU, (2, 4, 5, 7), behind)
+    (y,) = one.proto.graph.output
+    assert y.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    assert [d.dim_value for d in y.type.tensor_type.shape.dim] == [2, 6, 11, 20]
+
+
 def test_a_clip_comes_along_with_its_bounds(tmp_path):
     text = HEAD + UP + "y = Clip (h, low, high) }"
     proto = model(text, w=GROUPED, b=BIAS, low=np.float32(-0.5), high=np.float32(0.25))
