@@ -18,6 +18,9 @@ from convt_onnx.model_io import LoadedModel
 from convt_onnx.runtime_shapes import shapes_of
 from convt_onnx.spec import ConvTransposeSpec
 
+# What ONNX takes where a ConvTranspose does not say it.
+DEFAULTS = {"auto_pad": "NOTSET", "group": "1"}
+
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
@@ -236,7 +239,7 @@ def _differences(before: ir.Node, after: ir.Node) -> tuple[str, ...]:
 
 def _attribute_text(node: ir.Node, name: str) -> str:
     if name not in node.attributes:
-        return "-"
+        return DEFAULTS.get(name, "-")
     value = node.attributes[name].value
     return str(list(value)) if isinstance(value, (list, tuple)) else str(value)
 

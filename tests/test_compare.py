@@ -19,6 +19,8 @@ TEXT = """g (float[N,3,L] x) => (float[A,B,C] y) {
   r = Relu (h)
   [down] y = ConvTranspose (r, v) }"""
 
+DEFAULTS = (("auto_pad", "NOTSET"), ("group", 1))
+
 
 def two(**changes):
     return model(TEXT, **({"w": array(3, 4, 5), "v": array(4, 2, 3)} | changes))
@@ -79,6 +81,14 @@ def test_a_kept_node_tells_what_of_it_changed(rewritten):
     assert any(line.startswith("auto_pad: SAME_UPPER -> ") for line in up.attributes)
     assert any(line.startswith("pads: - -> [") for line in up.attributes)
     assert not any(line.startswith(("weight", "strides")) for line in up.attributes)
+
+
+def test_a_default_that_is_written_out_is_no_change(source, tmp_path):
+    proto = onnx.load(source)
+    down = proto.graph.node[2]
+    down.attribute.extend(onnx.helper.make_attribute(*a) for a in DEFAULTS)
+    result = compare_files(source, write(proto, tmp_path, "other.onnx"))
+    assert statuses(result) == {"up": "same", "down": "same"}
 
 
 def test_a_changed_weight_is_seen(source, tmp_path):
