@@ -48,6 +48,7 @@ def list_models(as_json: bool, verbose: int) -> None:
 
 @command.command(
     "export",
+    short_help="Export a decoder; needs torch and onnxscript.",
     epilog=EXPORT_EPILOG,
 )
 @click.argument("name")
