@@ -28,6 +28,7 @@ from convt_onnx.tuning.start import node_tuner
 from convt_onnx.tuning.times import Tuning
 from convt_onnx.tuning.whole import Rewrite, Trial, left_as_it_was
 from convt_onnx.verify import Source, Verification, VerifyOptions
+from convt_onnx.verify.inputs import check_shapes
 
 Progress = Callable[[str], None]
 
@@ -139,6 +140,8 @@ def optimize(
     loaded = model_io.load(source)
     if not options.dry_run:
         model_io.check_destination(loaded, out, force=options.force)
+    for shapes in (options.checks.input_shapes, *(s.shapes for s in options.tune.sizes)):
+        check_shapes(loaded.model.graph, shapes)
     ops_before = op_counts(loaded.model)
     tuner = node_tuner(target, options.tune, options.checks, source.parent, tune_progress)
     rewrite = _run_passes(loaded, options, progress, tuner)

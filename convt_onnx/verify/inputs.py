@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
+import onnx_ir as ir
 
 from convt_onnx.errors import UsageError
 from convt_onnx.suggest import did_you_mean
@@ -72,7 +73,7 @@ def from_file(path: Path, described: Sequence[Described]) -> Inputs:
                 help=did_you_mean(name, given),
             )
         arrays[name] = given[key].astype(TYPES.get(kind, given[key].dtype), copy=False)
-    _check(described, {name: a.shape for name, a in arrays.items()}, str(path))
+    _check(_wanted(described), {name: a.shape for name, a in arrays.items()}, str(path))
     return Inputs(arrays, "file")
 
 
@@ -116,7 +117,7 @@ def candidates(
     Raises:
         UsageError: A shape does not fit, a type cannot be made, or the input would be too large.
     """
-    _check(described, shapes, "--input-shapes")
+    _check(_wanted(described), shapes, "--input-shapes")
     made = set()
     for sizes in open_sizes:
         chosen = _choose_sizes(described, shapes, sizes, open_batch)
@@ -129,8 +130,26 @@ def candidates(
         yield Inputs(arrays, "random")
 
 
-def _check(described: Sequence[Described], shapes: InputShapes, where: str) -> None:
-    names = {name: shape for name, _, shape in described}
+def check_shapes(graph: ir.Graph, shapes: InputShapes) -> None:
+    """Refuse sizes that do not fit a graph's inputs, before anything is run with them.
+
+    Raises:
+        UsageError: An input has another shape, or there is none of that name.
+    """
+    wanted = {
+        value.name or "": [d if isinstance(d, int) else str(d.value) for d in value.shape or ()]
+        for value in graph.inputs
+    }
+    _check(wanted, shapes, "--input-shapes")
+
+
+def _wanted(described: Sequence[Described]) -> dict[str, Sequence[int | str | None]]:
+    return {name: shape for name, _, shape in described}
+
+
+def _check(
+    names: Mapping[str, Sequence[int | str | None]], shapes: InputShapes, where: str
+) -> None:
     for name, given in shapes.items():
         if name not in names:
             raise UsageError(f"no input {name!r}", where=where, help=did_you_mean(name, names))

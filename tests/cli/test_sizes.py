@@ -62,3 +62,19 @@ def test_optimize_times_each_set(convt, source, tmp_path, fake_runtime):
     assert result["tuning"]["nodes"][0]["x_shapes"] == [[1, 3, 7], [2, 3, 9]]
     assert [m["inputs"] for m in result["tuning"]["models"]] == ["x:1,3,7", "x:2,3,9"]
     assert result["verification"]["input_shapes"] == {"x": [1, 3, 7]}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "what"),
+    [(["z:1,3,7"], "no input 'z'"), (["x:1,4,7"], "does not fit"),
+     (["x:1,3,7", "x:1,4,7"], "does not fit")],
+)  # fmt: skip
+def test_sizes_that_do_not_fit_are_refused_before_anything_is_timed(
+    convt, source, monkeypatch, shapes, what
+):
+    def never(*_):
+        raise AssertionError("timed")
+
+    monkeypatch.setattr("convt_onnx.optimization.node_tuner", never)
+    options = [part for shape in shapes for part in ("--input-shapes", shape)]
+    convt("optimize", source, *options).check_failed(2, what)
