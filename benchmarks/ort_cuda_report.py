@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
 from math import exp, log
 from pathlib import Path
@@ -121,5 +122,4 @@ def write_svg(document: dict[str, Any], path: Path) -> None:
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
-    safe = text.replace("&", "&amp;").replace("<", "&lt;")
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{safe}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(text)}</text>'

@@ -12,9 +12,10 @@ from convt_onnx import model_io
 from convt_onnx.errors import ConvtError
 from convt_onnx.graph.counterparts import Counterpart, Region, counterpart, scopes
 from convt_onnx.graph.counting import op_counts, op_name
-from convt_onnx.graph.node import FoundNode, UnreadNode, find_nodes, is_conv_transpose, read_node
+from convt_onnx.graph.node import FoundNode, UnreadNode, find_nodes, read_node
 from convt_onnx.graph.operands import Shapes
 from convt_onnx.model_io import LoadedModel
+from convt_onnx.model_io.walk import is_conv_transpose
 from convt_onnx.runtime_shapes import shapes_of
 from convt_onnx.spec import ConvTransposeSpec
 

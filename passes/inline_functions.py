@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from convt_onnx.graph.emitter import NamePool
-from convt_onnx.graph.node import is_conv_transpose
+from convt_onnx.model_io.walk import is_conv_transpose
 from convt_onnx.passes.base import Pass
 from convt_onnx.plugin_node import DOMAIN
 

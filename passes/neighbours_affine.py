@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from convt_onnx.graph.channels import Vector, per_channel
 from convt_onnx.graph.evaluate import Array, Evaluator
-from convt_onnx.graph.operands import is_overridable
+from convt_onnx.graph.operands import float_attribute, is_overridable
 from convt_onnx.passes.neighbours_absorb import is_standard
 from convt_onnx.reasons import Refusal
 
@@ -84,7 +84,7 @@ class Reader:
                 return Refusal("CT448", f"a parameter of shape {list(array.shape)}")
             vectors.append(array.astype(np.float64))
         gamma, beta, mean, variance = vectors
-        epsilon = node.attributes["epsilon"].as_float() if "epsilon" in node.attributes else 1e-5
+        epsilon = float_attribute(node, "epsilon", 1e-5)
         scale = gamma / np.sqrt(variance + epsilon)
         return Affine(scale, beta - mean * scale)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from convt_onnx.graph.evaluate import Evaluator
+from convt_onnx.graph.operands import float_attribute
 from convt_onnx.reasons import Refusal
 
 # Pads and the value are inputs from here on.
@@ -83,7 +84,7 @@ def _pads(node: ir.Node, opset: int, rank: int, evaluator: Evaluator) -> list[in
 
 def _check_value(node: ir.Node, opset: int, evaluator: Evaluator) -> Refusal | None:
     if opset < INPUTS_OPSET:
-        value = node.attributes["value"].as_float() if "value" in node.attributes else 0.0
+        value = float_attribute(node, "value", 0.0)
         return Refusal("CT422", f"value = {value:g}") if value != 0 else None
     given = _input(node, 2)
     if given is None:

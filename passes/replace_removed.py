@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convt_onnx.graph.emitter import Emitter, NamePool
+from convt_onnx.graph.operands import float_attribute
 from convt_onnx.passes.base import Pass
 
 # Add broadcasts, as the rewriting needs it, from here on.
@@ -75,7 +76,7 @@ def _affine(em: Emitter, node: ir.Node) -> ir.Value | None:
     x = node.inputs[0]
     if x is None:
         return None
-    alpha, beta = (_float(node, name, 1.0) for name in ("alpha", "beta"))
+    alpha, beta = (float_attribute(node, name, 1.0) for name in ("alpha", "beta"))
     if "beta" not in node.attributes:
         beta = 0.0
     return _scaled(em, x, np.array(alpha), np.array(beta))
@@ -86,7 +87,7 @@ def _image_scaler(em: Emitter, node: ir.Node) -> ir.Value | None:
     if x is None or "bias" not in node.attributes:
         return None
     bias = np.array(node.attributes["bias"].as_floats()).reshape(-1, 1, 1)
-    return _scaled(em, x, np.array(_float(node, "scale", 1.0)), bias)
+    return _scaled(em, x, np.array(float_attribute(node, "scale", 1.0)), bias)
 
 
 def _scaled(
@@ -99,10 +100,6 @@ def _scaled(
     dtype = ir.DataType.FLOAT.numpy() if x.dtype is None else x.dtype.numpy()
     y = em.op("Mul", [x, em.constant(scale.astype(dtype), "scale")])
     return em.add(y, em.constant(shift.astype(dtype), "shift"))
-
-
-def _float(node: ir.Node, name: str, default: float) -> float:
-    return node.attributes[name].as_float() if name in node.attributes else default
 
 
 RULES: dict[str, Callable[[Emitter, ir.Node], ir.Value | None]] = {

@@ -38,7 +38,7 @@ def test_commands_run_in_order(folder):
     assert len(commands()) >= 6
     for line in commands():
         words = [sys.executable, "-m", "convt_onnx", *shlex.split(line)[1:]]
-        mine = os.environ | {"XDG_CACHE_HOME": str(folder)}
+        mine = os.environ | {"CONVT_ONNX_CACHE": str(folder)}
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=mine)
         assert done.returncode == 0, (line, done.stderr)
         assert done.stdout, line

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from convt_onnx.cli.options import ModelPath, json_option, parse_shape, verbose_option
+from convt_onnx.cli.options import ModelPath, json_option, parse_shape, quiet_option, verbose_option
 
 EPILOG = """\b
 Examples:
@@ -87,7 +86,7 @@ def _range(option: str, text: str) -> Callable[[F], F]:
 )
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @json_option
-@click.option("-q", "--quiet", is_flag=True, help="No table and no progress.")
+@quiet_option
 @verbose_option
 def command(
     model: Path,
@@ -105,6 +104,7 @@ def command(
     """
     from convt_onnx.cli import output as out
     from convt_onnx.engine import build_engine
+    from convt_onnx.engine.progress import watching
     from convt_onnx.report.as_json import document
     from convt_onnx.report.engine_tables import build_table
     from convt_onnx.report.printable import escape
@@ -112,8 +112,14 @@ def command(
     console = out.console(quiet=quiet)
     echo = (lambda line: console.print(escape(line))) if verbose > 0 else None
     options = _options(choices, echo)
-    with _watched(console) as (step, monitor):
-        result = build_engine(model, output, options, progress=step, monitor=monitor)
+    with out.progress(console) as steps:
+        result = build_engine(
+            model,
+            output,
+            options,
+            progress=steps,
+            monitor=lambda backend: watching(backend, steps.bar),
+        )
     build_table(console, result, verbose=verbose > 0)
     if as_json:
         out.print_json(document("build", result=result))
@@ -149,20 +155,3 @@ def _options(choices: dict[str, Any], echo: Any) -> Any:
         force=choices["force"],
         echo=echo,
     )
-
-
-@contextmanager
-def _watched(console: Any) -> Iterator[tuple[Any, Any]]:
-    """A step callback and a maker of monitors, on one live display."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from convt_onnx.engine.progress import watching
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting", total=None)
-
-        yield (
-            lambda step: progress.update(task, description=step),
-            lambda backend: watching(backend, progress),
-        )

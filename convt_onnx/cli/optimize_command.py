@@ -11,6 +11,7 @@ from convt_onnx.cli.options import (
     ModelPath,
     json_option,
     parse_forms,
+    quiet_option,
     report_option,
     sized_input_options,
     target_names,
@@ -73,7 +74,7 @@ Examples:
 @tune_options
 @report_option
 @json_option
-@click.option("-q", "--quiet", is_flag=True, help="No table.")
+@quiet_option
 @verbose_option
 def command(
     model: Path,

@@ -24,6 +24,7 @@ report_option = click.option(
     metavar="FILE",
     help="Also write a report: one page FILE.html, or FILE.json.",
 )
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No table and no progress.")
 verbose_option = click.option(
     "-v", "--verbose", count=True, help="More; twice shows tracebacks of errors."
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from convt_onnx.cli.options import ModelPath, verbose_option
+from convt_onnx.cli.options import ModelPath, json_option, verbose_option
 from convt_onnx.errors import UsageError
 
 EPILOG = """\b
@@ -39,6 +39,7 @@ Examples:
     help="Processes that compile kernels.",
 )
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
+@json_option
 @verbose_option
 def command(
     models: tuple[Path, ...],
@@ -47,6 +48,7 @@ def command(
     ort_include: Path | None,
     jobs: int,
     force: bool,
+    as_json: bool,
     verbose: int,
 ) -> None:
     """Build the custom-op library for ONNX Runtime, with the kernels of MODELS' plugin nodes.
@@ -58,6 +60,7 @@ def command(
     from convt_onnx.cli import output as out
     from convt_onnx.model_io import check_new_file
     from convt_onnx.ort.library import build_library
+    from convt_onnx.report.as_json import document
 
     check_new_file(output, *models, force=force)
     console = out.console()
@@ -69,7 +72,10 @@ def command(
         f"{built.kernels} kernels for compute capabilities "
         f"{', '.join(map(str, built.capabilities))}, {built.bytes / 1024:,.0f} KiB"
     )
-    click.echo(output)
+    if as_json:
+        out.print_json(document("ort-library", result=built))
+    else:
+        click.echo(built.path)
 
 
 def _capabilities(text: str) -> tuple[int, ...]:

@@ -32,27 +32,32 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 class Steps:
-    """The current step as a spinner; a bar where it is known how much of it is done."""
+    """The current step as a spinner; a bar where it is known how much of it is done.
+
+    Attributes:
+        bar: The display, where a step may show parts of its own.
+    """
 
     def __init__(self, bar: Progress) -> None:
-        self._bar = bar
+        self.bar = bar
         self._task = bar.add_task("starting", total=None)
 
     def __call__(self, name: str) -> None:
         """A step that takes as long as it takes."""
-        self._bar.update(self._task, description=name, total=None)
+        self.bar.update(self._task, description=name, total=None)
 
     def measure(self, name: str, share: float) -> None:
         """A step of which a share of 0 to 1 is done."""
-        self._bar.update(self._task, description=name, total=1.0, completed=share)
+        self.bar.update(self._task, description=name, total=1.0, completed=share)
 
 
 @contextmanager
 def progress(to: Console) -> Iterator[Steps]:
     """Names the current step, on a terminal only."""
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn())
+    text = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), text, BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=to, transient=True, disable=not to.is_terminal) as bar:
         yield Steps(bar)
 

@@ -109,9 +109,13 @@ def read_profiles(
 def _range(name: str, given: Mapping[str, Shape]) -> Range:
     opt = given.get("opt") or given.get("max") or given["min"]
     low, high = given.get("min", opt), given.get("max", opt)
-    where = f"--min {_text(low)} --opt {_text(opt)} --max {_text(high)}"
+    where = f"--min {shape_text(low)} --opt {shape_text(opt)} --max {shape_text(high)}"
     if not len(low) == len(opt) == len(high):
-        raise UsageError(f"the ranges of input {name!r} have different ranks", where=where)
+        raise UsageError(
+            f"the ranges of input {name!r} have different ranks",
+            where=where,
+            help="each needs one size an axis",
+        )
     if any(not a <= b <= c for a, b, c in zip(low, opt, high, strict=True)):
         raise UsageError(
             f"the range of input {name!r} is empty",
@@ -176,7 +180,7 @@ def _check_fit(x: Input, wanted: Range) -> None:
             shown = ",".join("?" if d < 0 else str(d) for d in dims)
             raise UsageError(
                 f"the range of input {x.name!r} does not fit",
-                where=f"--{option} {x.name}:{_text(shape)}, the model has {shown}",
+                where=f"--{option} {x.name}:{shape_text(shape)}, the model has {shown}",
                 help="sizes that the model fixes must be given as they are",
             )
 
@@ -198,9 +202,10 @@ def add_profiles(network: Network, config: Any, profiles: Sequence[Profile]) -> 
         if config.add_optimization_profile(made) < 0:
             raise UsageError(
                 f"{network.backend.title} does not take the profile",
-                where=", ".join(f"{n}:{_text(r.opt)}" for n, r in profile.items()),
+                where=", ".join(f"{n}:{shape_text(r.opt)}" for n, r in profile.items()),
             )
 
 
-def _text(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
+    """As the command line takes it."""
     return ",".join(map(str, shape))

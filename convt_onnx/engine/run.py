@@ -15,7 +15,7 @@ from convt_onnx.engine.backend import Backend, load_backend
 from convt_onnx.engine.device import Device, cuda_runtime
 from convt_onnx.engine.header import EngineHeader, read_header
 from convt_onnx.engine.log import cause, make_log
-from convt_onnx.engine.profiles import Range
+from convt_onnx.engine.profiles import Range, shape_text
 from convt_onnx.errors import ConvtError, ExitCode, MissingPartError, UsageError
 from convt_onnx.suggest import did_you_mean
 
@@ -139,7 +139,8 @@ class LoadedEngine:
         shape = ",".join(map(str, arrays[name].shape))
         raise UsageError(
             f"input {name!r} is outside of the engine's profiles",
-            where=f"{name}:{shape}, the engine takes {_text(held.min)} to {_text(held.max)}",
+            where=f"{name}:{shape}, the engine takes {shape_text(held.min)} "
+            f"to {shape_text(held.max)}",
             help=f"build it with --min {name}:… --max {name}:… that hold this shape",
         )
 
@@ -165,10 +166,14 @@ class LoadedEngine:
 
 
 def _read(path: Path) -> bytes:
+    help = "convt-onnx build MODEL writes an engine"
+    if path.exists() and not path.is_file():
+        raise UsageError(f"cannot read {path}", where="it is not a regular file", help=help)
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {path}", where=error.strerror or str(error)) from error
+        where = error.strerror or str(error)
+        raise UsageError(f"cannot read {path}", where=where, help=help) from error
 
 
 def _register_plugins(backend: Backend) -> Any:
@@ -200,7 +205,3 @@ def _array(tensor: Tensor, feeds: Arrays) -> npt.NDArray[Any]:
             help=did_you_mean(tensor.name, feeds),
         )
     return np.ascontiguousarray(feeds[tensor.name], dtype=tensor.dtype)
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return ",".join(map(str, shape))

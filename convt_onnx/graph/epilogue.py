@@ -15,7 +15,7 @@ from convt_onnx.graph.activations import find_activation
 from convt_onnx.graph.channels import per_channel
 from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.graph.operands import Dim, Shapes
+from convt_onnx.graph.operands import Dim, Shapes, float_attribute
 from convt_onnx.reasons import Refusal
 
 SIMPLE = {"Relu": "Relu", "Sigmoid": "Sigmoid", "Tanh": "Tanh"}
@@ -166,7 +166,7 @@ class _Walk:
         if node.op_type in SIMPLE:
             return SIMPLE[node.op_type], ()
         if node.op_type in WITH_ALPHA:
-            alpha = _float(node, "alpha", WITH_ALPHA[node.op_type])
+            alpha = float_attribute(node, "alpha", WITH_ALPHA[node.op_type])
             return (
                 ("Silu", ()) if node.op_type == "Swish" and alpha == 1 else (node.op_type, (alpha,))
             )
@@ -199,7 +199,8 @@ class _Walk:
 
     def _clip(self, node: ir.Node) -> tuple[str, tuple[float, ...]] | Refusal:
         if self.opset < CLIP_INPUTS_OPSET:
-            return "Clip", (_float(node, "min", -np.inf), _float(node, "max", np.inf))
+            low = float_attribute(node, "min", -np.inf)
+            return "Clip", (low, float_attribute(node, "max", np.inf))
         bounds = [-np.inf, np.inf]
         for i, value in enumerate(node.inputs[1:3]):
             array = None if value is None else self.evaluator.value(value)
@@ -219,10 +220,6 @@ class _Walk:
 
 def _standard(node: ir.Node) -> bool:
     return node.domain in ("", "ai.onnx")
-
-
-def _float(node: ir.Node, name: str, default: float) -> float:
-    return node.attributes[name].as_float() if name in node.attributes else default
 
 
 def _text(shape: tuple[Dim, ...] | None) -> str:

@@ -11,6 +11,7 @@ from convt_onnx.errors import GeometryError
 from convt_onnx.graph.operands import Dim, Operand, Shapes, read_operand
 from convt_onnx.graph.quantised import Grid, input_grid, output_grid
 from convt_onnx.late_crop import LateCrop, resolve_late
+from convt_onnx.model_io.walk import is_conv_transpose
 from convt_onnx.padding import Attributes, UnknownSizeError, resolve
 from convt_onnx.plugin_node.record import DOMAIN
 from convt_onnx.reasons import Refusal
@@ -73,11 +74,6 @@ class UnreadNode:
     node: ir.Node
     path: str
     refusal: Refusal
-
-
-def is_conv_transpose(node: ir.Node) -> bool:
-    """The standard operator, not somebody's own of the same name."""
-    return node.op_type == "ConvTranspose" and node.domain in ("", "ai.onnx")
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,3 +117,8 @@ def read_operand(value: ir.Value, ir_version: int, shapes: Shapes) -> Operand | 
     if dims is None or len(static) != len(dims):
         return None
     return RuntimeOperand(value, tuple(static), is_overridable(value, ir_version))
+
+
+def float_attribute(node: ir.Node, name: str, default: float) -> float:
+    """The attribute's value, the default where the node does not say it."""
+    return node.attributes[name].as_float() if name in node.attributes else default

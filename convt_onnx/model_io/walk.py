@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import onnx
+import onnx_ir as ir
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 Owner = GraphProto | FunctionProto
@@ -88,6 +89,6 @@ def shown(name: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…'"
 
 
-def is_conv_transpose(node: NodeProto) -> bool:
-    """Whether `node` is ONNX's own ConvTranspose."""
+def is_conv_transpose(node: NodeProto | ir.Node) -> bool:
+    """The standard operator, not somebody's own of the same name."""
     return node.op_type == "ConvTranspose" and node.domain in ("", "ai.onnx")

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from convt_onnx.report.as_json import Document
 from convt_onnx.report.bars import model_bars, time_bars, work_bars
-from convt_onnx.report.plots import error_plot, roof, roofline_plot
+from convt_onnx.report.plots import error_plot, intensity, roof, roofline_plot
 from convt_onnx.report.units import count_text, percent_text, ratio_text, size_text, time_text
 from convt_onnx.report.verdict import facts, verdict
 
@@ -88,14 +88,10 @@ def _best_times(document: Document) -> dict[int, float]:
     if peaks is None:
         return {}
     return {
-        n["number"]: 1e6 * n["costs"]["flops_exact"] / roof(_intensity(n), peaks)
+        n["number"]: 1e6 * n["costs"]["flops_exact"] / roof(intensity(n), peaks)
         for n in document["nodes"]
         if n["costs"] and n["costs"]["flops_exact"]
     }
-
-
-def _intensity(node: Document) -> float:
-    return float(node["costs"]["flops_exact"] / node["costs"]["bytes"])
 
 
 def _input_sets(document: Document) -> list[str]:

@@ -96,7 +96,7 @@ def roofline_plot(document: Document) -> Plot | None:
     nodes = [n for n in document["nodes"] if n["costs"] and n["costs"]["flops_exact"]]
     if not nodes or (peaks is None and not any(n["before"] for n in nodes)):
         return None
-    x = LogAxis.over([_intensity(n) for n in nodes], decades=2)
+    x = LogAxis.over([intensity(n) for n in nodes], decades=2)
     rates = [rate for n in nodes for rate in _rates(n, peaks).values()]
     line: tuple[tuple[float, float], ...] = ()
     if peaks is not None:
@@ -124,7 +124,8 @@ def roofline_plot(document: Document) -> Plot | None:
     )
 
 
-def _intensity(node: Document) -> float:
+def intensity(node: Document) -> float:
+    """FLOP a byte."""
     return float(node["costs"]["flops_exact"] / node["costs"]["bytes"])
 
 
@@ -134,7 +135,7 @@ def _rates(node: Document, peaks: Document | None) -> dict[str, float]:
     timed = {s: 1e6 * flops / node[s]["median_us"] for s in ("before", "after") if node[s]}
     if timed or peaks is None:
         return timed
-    return {"bound": roof(_intensity(node), peaks)}
+    return {"bound": roof(intensity(node), peaks)}
 
 
 def roof(intensity: float, peaks: Document) -> float:
@@ -159,7 +160,7 @@ def _roof_marks(node: Document, peaks: Document | None, x: LogAxis, y: LogAxis) 
         place = _y(y.at(rate))
         title = f"{node['path']}, {series}: {count_text(rate)}FLOP/s"
         label = str(node["number"]) if series != "before" else ""
-        yield Mark(series, x.at(_intensity(node)), place, title, label, tail)
+        yield Mark(series, x.at(intensity(node)), place, title, label, tail)
         tail = place
 
 

@@ -189,7 +189,7 @@ def test_a_node_without_a_kernel_runs_as_its_function_or_is_named(tmp_path, monk
     onnx.save(other.model(), tmp_path / "other.onnx")
     with pytest.raises(Exception, match="no kernel for this node on compute capability"):
         ort.InferenceSession(str(tmp_path / "other.onnx"), options, providers=PROVIDERS)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path / "empty"))
     monkeypatch.setitem(__import__("sys").modules, "triton", None)
     done = register(ort.SessionOptions(), tmp_path / "other.onnx", tf32=False)
     assert not done.registered

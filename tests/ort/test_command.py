@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from convt_onnx.cli import main
@@ -16,7 +18,7 @@ from .test_registration import kernel_text
 
 @pytest.fixture
 def run(capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path / "cache"))
 
     def call(*arguments):
         capsys.readouterr()
@@ -48,11 +50,15 @@ def test_embeds_the_kernels_of_models(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(building, "compile_texts", compile_texts)
     output = tmp_path / "libconvt_ort.so"
-    code, _, err = run("-o", output, tmp_path / "node.onnx", "--arch", "9.0,100", "--jobs", "3")
+    options = ("--arch", "9.0,100", "--jobs", "3", "--json")
+    code, out, err = run("-o", output, tmp_path / "node.onnx", *options)
     assert code == 0, err
     kernels = [record.kernel((None, 7), tf32=tf32) for tf32 in (True, False)]
     assert asked == [([Wanted(record, k) for k in kernels], (90, 100), 3)]
     assert "4 kernels for compute capabilities 90, 100" in err
+    found = json.loads(out)
+    assert (found["kind"], found["result"]["path"]) == ("ort-library", str(output))
+    assert (found["result"]["kernels"], found["result"]["bytes"]) == (4, output.stat().st_size)
 
 
 @pytest.mark.parametrize(

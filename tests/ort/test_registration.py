@@ -36,7 +36,7 @@ N = Formula.size("n")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
