@@ -30,22 +30,29 @@ class Costs:
     bytes: int
 
 
-def cost_sizes(node: ConvTransposeNode) -> tuple[tuple[int, ...], bool]:
-    """Spatial sizes to cost with, and whether any was assumed."""
+def cost_shape(node: ConvTransposeNode) -> tuple[tuple[int, ...], bool]:
+    """Shape of x to cost with, and whether any size was assumed.
+
+    A size is the model's, else what the user's inputs make of it, else assumed.
+    """
+    known = [node.batch, *node.sizes]
+    if node.usual is not None:
+        usual = (node.usual[0], *node.usual[2:])
+        known = [u if n is None else n for n, u in zip(known, usual, strict=True)]
     default = ASSUMED_SIZE.get(node.spec.ndim, 8)
-    sizes = [default if n is None else n for n in node.sizes]
-    for i, axis in enumerate(node.spec.axes()):
-        if node.sizes[i] is None:
-            sizes[i] = max(sizes[i], 2 + max(0, -axis.offset) // axis.stride)
-    return tuple(sizes), None in node.sizes
+    least = [2 + max(0, -axis.offset) // axis.stride for axis in node.spec.axes()]
+    batch, *sizes = (
+        fallback if n is None else n
+        for n, fallback in zip(known, (1, *(max(default, m) for m in least)), strict=True)
+    )
+    return (batch, node.spec.in_channels, *sizes), None in known
 
 
 def node_costs(node: ConvTransposeNode) -> Costs:
-    """Costs at the sizes that the model fixes; the others are assumed."""
-    sizes, assumed = cost_sizes(node)
-    batch = 1 if node.batch is None else node.batch
+    """Costs at the sizes that the model or the user fixes; the others are assumed."""
+    (batch, _, *sizes), assumed = cost_shape(node)
     item = 4 if node.dtype is None else node.dtype.itemsize
-    return costs_at(node.spec, batch, sizes, item, assumed=assumed or node.batch is None)
+    return costs_at(node.spec, batch, sizes, item, assumed=assumed)
 
 
 def costs_at(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from convt_onnx.capabilities import NATIVE, target_refusal
-from convt_onnx.costs import cost_sizes, node_costs
+from convt_onnx.costs import cost_shape, node_costs
 from convt_onnx.decision import Candidate, Decision
 from convt_onnx.errors import UsageError
 from convt_onnx.forms import FORMS, Form, Setting, forms_for
@@ -60,8 +60,8 @@ def decide(
     """The decision for one node by the rules; CT201 where they leave it open."""
     if isinstance(node, UnreadNode):
         return Decision(node.path, None, target.name, node.refusal)
-    sizes, assumed = cost_sizes(node)
-    candidates = tuple(_candidate(f, node, target, setting, sizes) for f in forms_for(setting))
+    shape, assumed = cost_shape(node)
+    candidates = tuple(_candidate(f, node, target, setting, shape) for f in forms_for(setting))
     form, reason = _choose(node, target, setting, choice, candidates)
     return Decision(
         path=node.path,
@@ -71,7 +71,7 @@ def decide(
         spec=node.spec,
         dtype=None if node.dtype is None else node.dtype.name,
         candidates=candidates,
-        assumed_sizes=sizes if assumed else None,
+        assumed_sizes=shape[2:] if assumed else None,
         costs=node_costs(node),
         x=node.x_name,
         weight=node.weight.value.name or "",
@@ -84,13 +84,13 @@ def _candidate(
     node: ConvTransposeNode,
     target: Target,
     setting: Setting,
-    sizes: tuple[int, ...],
+    shape: tuple[int, ...],
 ) -> Candidate:
     refusal = target_refusal(form.name, node, target, setting.opset) or form.check(node, setting)
     if refusal is not None:
         return Candidate(form.name, None, refusal)
-    batch = 1 if node.batch is None else node.batch
-    return Candidate(form.name, form.work(node.spec, batch, sizes), None)
+    batch, _, *sizes = shape
+    return Candidate(form.name, form.work(node.spec, batch, tuple(sizes)), None)
 
 
 def setting_for(

@@ -24,11 +24,11 @@ from convt_onnx.targets import get_target, require_plugin
 from convt_onnx.tuning.nodes import NodeTuner
 from convt_onnx.tuning.nodes import Progress as TuneProgress
 from convt_onnx.tuning.options import TuneOptions
-from convt_onnx.tuning.start import node_tuner
+from convt_onnx.tuning.start import given_shapes, node_tuner
 from convt_onnx.tuning.times import Tuning
 from convt_onnx.tuning.whole import Rewrite, Trial, left_as_it_was
 from convt_onnx.verify import Source, Verification, VerifyOptions
-from convt_onnx.verify.inputs import check_shapes
+from convt_onnx.verify.inputs import InputShapes
 
 Progress = Callable[[str], None]
 
@@ -140,13 +140,12 @@ def optimize(
     loaded = model_io.load(source)
     if not options.dry_run:
         model_io.check_destination(loaded, out, force=options.force)
-    for shapes in (options.checks.input_shapes, *(s.shapes for s in options.tune.sizes)):
-        check_shapes(loaded.model.graph, shapes)
+    given = given_shapes(loaded.model.graph, options.checks, options.tune)
     ops_before = op_counts(loaded.model)
     tuner = node_tuner(target, options.tune, options.checks, source.parent, tune_progress)
-    rewrite = _run_passes(loaded, options, progress, tuner)
+    rewrite = _run_passes(loaded, options, progress, tuner, given)
     if tuner is not None and rewrite.modified:
-        rewrite = _settled(rewrite, options, progress, tuner)
+        rewrite = _settled(rewrite, options, progress, tuner, given)
     loaded, context, modified = rewrite.loaded, rewrite.context, rewrite.modified
     verification = _proven(loaded, context, options, progress) if modified else None
     saved = None
@@ -233,6 +232,7 @@ def _run_passes(
     options: OptimizeOptions,
     progress: Progress,
     tuner: NodeTuner | None,
+    given: InputShapes,
 ) -> Rewrite:
     target = get_target(options.target)
     choice = Choice(options.forms, options.skip)
@@ -246,6 +246,7 @@ def _run_passes(
         tuner=tuner,
         predictor=Predictor(target, options.tune.threads),
         plugin=options.plugin,
+        given=given,
     )
     context.misses += [Miss(name, "read", why) for name, why in integer_variants(loaded.model)]
     if not loaded.has_conv_transpose:
@@ -257,12 +258,16 @@ def _run_passes(
 
 
 def _settled(
-    first: Rewrite, options: OptimizeOptions, progress: Progress, tuner: NodeTuner
+    first: Rewrite,
+    options: OptimizeOptions,
+    progress: Progress,
+    tuner: NodeTuner,
+    given: InputShapes,
 ) -> Rewrite:
     """What is faster than the original: the rewrite, one with fewer forms, or neither."""
 
     def again() -> Rewrite:
-        return _run_passes(model_io.load(path), options, progress, tuner)
+        return _run_passes(model_io.load(path), options, progress, tuner, given)
 
     path = first.loaded.path
     asked_for = bool(options.forms or options.passes or options.dequantize or options.plugin)

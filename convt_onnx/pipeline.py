@@ -95,6 +95,8 @@ def _run(
     modified = False
     for number, cls in enumerate(_in_rounds(passes, context)):
         progress(cls.name)
+        if cls is Lower and context.given:
+            context.usual = shapes_of(loaded, changed=modified, given=context.given)
         if not cls(context)(loaded.model).modified:
             continue
         modified = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -16,11 +17,22 @@ from convt_onnx.verify.inputs import candidates
 from convt_onnx.verify.session import Runner, Source
 
 
-def shapes_of(loaded: LoadedModel, *, changed: bool = False) -> Shapes:
-    """Shapes by value name, of the model as it is now where it has changed since it was loaded."""
+def shapes_of(
+    loaded: LoadedModel,
+    *,
+    changed: bool = False,
+    given: Mapping[str, Sequence[int]] | None = None,
+) -> Shapes:
+    """Shapes by value name.
+
+    Args:
+        loaded: The model.
+        changed: Whether it has changed since it was loaded: then as it is now.
+        given: Sizes of its inputs, where it is to be for those alone.
+    """
     if changed:
         loaded = replace(loaded, proto=ir.to_proto(loaded.model))
-    inferred = model_io.infer_shapes(loaded, conv_transpose_shape, make_pads_explicit)
+    inferred = model_io.infer_shapes(loaded, conv_transpose_shape, make_pads_explicit, given)
     return with_runtime_shapes(loaded, inferred)
 
 

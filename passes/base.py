@@ -16,6 +16,7 @@ from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 from convt_onnx.tuning.nodes import NodeTuner
+from convt_onnx.verify.inputs import InputShapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Context:
     Attributes:
         target: Where the model is to run.
         shapes: Inferred shapes by value name.
+        given: Sizes of the model's inputs that the user gave, by name.
+        usual: Shapes by value name at those sizes, for costs alone.
         choice: What the user asked for.
         dequantize: Whether quantised weights become float ones.
         off_device: The nodes that the target's device would not run as they were.
@@ -58,6 +61,8 @@ class Context:
     tuner: NodeTuner | None = None
     predictor: Predictor | None = None
     plugin: bool = False
+    given: InputShapes = field(default_factory=dict)
+    usual: Shapes = field(default_factory=dict)
 
     @property
     def plugin_naming(self) -> str:

@@ -112,12 +112,20 @@ class Lower(Pass):
         """The node and what is expected of it."""
         shapes = f.visible(self.context.shapes)
         read = read_node(f.node, f.path, model.ir_version, shapes)
+        if isinstance(read, ConvTransposeNode):
+            read = replace(read, usual=self._usual(f, read))
         setting = self._setting(f, read, model.ir_version)
         decision = decide(read, self.context.target, setting, self.context.choice)
         if isinstance(read, ConvTransposeNode):
             epilogue = read_epilogue(read, model.ir_version, f.opset, shapes)
             decision = replace(decision, epilogue=epilogue)
         return Weighed(f, read, setting, decision)
+
+    def _usual(self, f: FoundNode, read: ConvTransposeNode) -> tuple[int | None, ...] | None:
+        shape = f.visible(self.context.usual).get(read.x_name)
+        if shape is None or len(shape) != 2 + len(read.sizes):
+            return None
+        return tuple(d if isinstance(d, int) else None for d in shape)
 
     def _stays(self, form: str, w: Weighed) -> bool:
         if isinstance(w.read, UnreadNode):

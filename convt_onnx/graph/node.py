@@ -43,6 +43,7 @@ class ConvTransposeNode:
     `x_grid` and `y_grid` are what the input is dequantised from and the output quantised to.
     `open_channels`: the input's channel count is not in the model; it is the weight's.
     `absorbed`: what a form that computes more than the node takes the place of besides.
+    `usual`: shape of x at the sizes that the user gave, None where they gave none.
     """
 
     node: ir.Node
@@ -61,6 +62,7 @@ class ConvTransposeNode:
     y_grid: Grid | None = None
     open_channels: bool = False
     absorbed: Absorbed | None = None
+    usual: tuple[int | None, ...] | None = None
 
     def resolved(self, sizes: Sequence[int]) -> ConvTransposeSpec:
         """The geometry for input sizes: `spec`, and the late crop where there is one."""

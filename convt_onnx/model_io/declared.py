@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain
 
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto
@@ -71,3 +71,21 @@ def declare(graph: GraphProto, name: str, shape: Sequence[Dim]) -> None:
             dim.dim_value = size
         else:
             dim.dim_param = size
+
+
+def fix_inputs(graph: GraphProto, given: Mapping[str, Sequence[int]]) -> None:
+    """Put the sizes of inputs in place of the names of their axes, wherever those stand."""
+    named: dict[str, int] = {}
+    for value in graph.input:
+        dims = value.type.tensor_type.shape.dim
+        sizes = given.get(value.name, ())
+        while len(dims) < len(sizes):
+            dims.add()
+        for dim, size in zip(dims, sizes, strict=False):
+            if dim.dim_param:
+                named[dim.dim_param] = size
+            dim.dim_value = size
+    for value in chain(graph.input, graph.output, graph.value_info):
+        for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+            if dim.dim_param in named:
+                dim.dim_value = named[dim.dim_param]

@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from onnx import GraphProto, ModelProto, NodeProto, shape_inference
 
 from convt_onnx.errors import ConvtError
-from convt_onnx.model_io.declared import Dim, Shape, declare, declared_shapes, repeated_names
+from convt_onnx.model_io.declared import (
+    Dim,
+    Shape,
+    declare,
+    declared_shapes,
+    fix_inputs,
+    repeated_names,
+)
 from convt_onnx.model_io.records import LoadedModel
 from convt_onnx.model_io.skeleton import skeleton
 from convt_onnx.model_io.walk import graphs, is_conv_transpose
@@ -27,6 +34,7 @@ def infer_shapes(
     loaded: LoadedModel,
     conv_transpose_shape: ConvTransposeShape | None = None,
     make_explicit: Callable[[NodeProto, Sequence[Dim] | None], None] | None = None,
+    given: Mapping[str, Sequence[int]] | None = None,
 ) -> Mapping[str, Shape]:
     """Infer the shapes of the values of the main graph and its subgraphs.
 
@@ -39,6 +47,7 @@ def infer_shapes(
             asked only where onnx does not find every size.
         make_explicit: Rewrites the attributes of a copy of each ConvTranspose node, given the
             shape of its weight, where onnx would infer something else than runtimes compute.
+        given: Sizes of inputs, which hold for every axis of the same name.
 
     Returns:
         By value name, a size for each axis: a number, a name or expression, or None.
@@ -48,6 +57,7 @@ def infer_shapes(
     except OSError as error:
         _LOGGER.debug("no shape inference: %s", error)
         return _Resolver(loaded.proto).known()
+    fix_inputs(work.graph, given or {})
     resolver = _Resolver(work)
     if make_explicit is not None:
         for graph in graphs(work.graph):

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from math import prod
 
 from convt_onnx.collector import collect_after
-from convt_onnx.costs import cost_sizes
+from convt_onnx.costs import cost_shape
 from convt_onnx.decision import Decision
 from convt_onnx.forms import Setting
 from convt_onnx.graph.node import ConvTransposeNode
@@ -49,7 +49,7 @@ class Predictor:
             decision: What the rules say.
             node: The node.
             setting: What its forms may use.
-            x_shape: Sizes to predict for; those of the model, or assumed ones, by default.
+            x_shape: Sizes to predict for; those of the model or the user, or assumed ones.
         """
         if decision.reason.id != OPEN:
             return decision
@@ -59,7 +59,7 @@ class Predictor:
             return replace(decision, form=form, reason=Refusal("CT574")) if form else decision
         if self.target.provider != "CPUExecutionProvider":
             return decision
-        expected = self._expected(decision, node, setting, x_shape or _sizes(node))
+        expected = self._expected(decision, node, setting, x_shape or cost_shape(node)[0])
         if "keep" not in expected:
             return decision
         candidates = tuple(
@@ -99,8 +99,3 @@ class Predictor:
             counts = node_features(node, form, setting, self.target, x_shape)
             if counts is not None:
                 yield form, cost_table().micros(counts, self.threads)
-
-
-def _sizes(node: ConvTransposeNode) -> tuple[int, ...]:
-    batch = 1 if node.batch is None else node.batch
-    return (batch, node.spec.in_channels, *cost_sizes(node)[0])

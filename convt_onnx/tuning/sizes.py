@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from convt_onnx.costs import cost_sizes
+from convt_onnx.costs import cost_shape
 from convt_onnx.errors import ConvtError
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.tuning.options import SizeSet
@@ -75,7 +75,7 @@ def node_shapes(
         inputs: What the model is run with.
     """
     known = {n.path: shape for n in nodes if (shape := _static(n)) is not None}
-    assumed = {n.path: _assumed(n) for n in nodes}
+    assumed = {n.path: cost_shape(n)[0] for n in nodes}
     open_nodes = [n for n in nodes if n.path not in known]
     if not open_nodes:
         return [known]
@@ -91,11 +91,6 @@ def _static(node: ConvTransposeNode) -> Shape | None:
     if node.batch is None or len(sizes) < len(node.sizes):
         return None
     return (node.batch, node.spec.in_channels, *sizes)
-
-
-def _assumed(node: ConvTransposeNode) -> Shape:
-    batch = LIKELY_BATCH if node.batch is None else node.batch
-    return (batch, node.spec.in_channels, *cost_sizes(node)[0])
 
 
 def _observed(

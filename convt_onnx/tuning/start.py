@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx_ir as ir
+
 from convt_onnx.errors import MissingPartError
 from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.targets import Target
@@ -14,11 +16,28 @@ from convt_onnx.tuning.ort import ort_runtime
 from convt_onnx.tuning.runtime import Runtime
 from convt_onnx.tuning.sizes import ModelInputs
 from convt_onnx.verify import VerifyOptions
+from convt_onnx.verify.inputs import InputShapes, check_shapes, file_shapes
 
 
 def runtime_for(target: Target, threads: int) -> Runtime | None:
     """Where models for a target can be timed on this machine, None where nowhere."""
     return ort_runtime(target.provider, threads) if target.provider else None
+
+
+def given_shapes(graph: ir.Graph, checks: VerifyOptions, options: TuneOptions) -> InputShapes:
+    """Sizes of a model's inputs that its nodes are costed for; none where the user gave none.
+
+    They are those of the arrays, else those of most weight, else the first.
+
+    Raises:
+        UsageError: The arrays cannot be read, or any of the sizes do not fit.
+    """
+    sets = options.sizes or (SizeSet(checks.input_shapes),)
+    for shapes in (checks.input_shapes, *(s.shapes for s in sets)):
+        check_shapes(graph, shapes)
+    if checks.inputs is not None:
+        return file_shapes(checks.inputs, graph)
+    return max(sets, key=lambda s: s.weight or 0).shapes
 
 
 def node_tuner(

@@ -136,11 +136,26 @@ def check_shapes(graph: ir.Graph, shapes: InputShapes) -> None:
     Raises:
         UsageError: An input has another shape, or there is none of that name.
     """
-    wanted = {
-        value.name or "": [d if isinstance(d, int) else str(d.value) for d in value.shape or ()]
-        for value in graph.inputs
-    }
+    wanted = {value.name or "": _dims(value) for value in graph.inputs}
     _check(wanted, shapes, "--input-shapes")
+
+
+def file_shapes(path: Path, graph: ir.Graph) -> InputShapes:
+    """Shapes of the arrays in an .npz file, by input of the graph.
+
+    Raises:
+        UsageError: As `from_file`.
+    """
+    described = [
+        (value.name or "", "", _dims(value))
+        for value in graph.inputs
+        if value.name not in graph.initializers
+    ]
+    return {name: array.shape for name, array in from_file(path, described).arrays.items()}
+
+
+def _dims(value: ir.Value) -> list[int | str | None]:
+    return [d if isinstance(d, int) else str(d.value) for d in value.shape or ()]
 
 
 def _wanted(described: Sequence[Described]) -> dict[str, Sequence[int | str | None]]:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from convt_onnx.cli.sizes import parse_size_sets
 from convt_onnx.errors import UsageError
+
+from ..graph.building import model, write
 
 
 def read(*texts):
@@ -78,3 +81,41 @@ def test_sizes_that_do_not_fit_are_refused_before_anything_is_timed(
     monkeypatch.setattr("convt_onnx.optimization.node_tuner", never)
     options = [part for shape in shapes for part in ("--input-shapes", shape)]
     convt("optimize", source, *options).check_failed(2, what)
+
+
+@pytest.mark.parametrize("target", ["portable", "ort-cpu"])
+@pytest.mark.parametrize("way", ["sizes", "weighted", "file"])
+def test_costs_are_those_of_the_sizes_given(convt, source, tmp_path, target, way):
+    np.savez(tmp_path / "x.npz", x=np.ones((5, 3, 7), np.float32))
+    options = {
+        "sizes": ("--input-shapes", "x:5,3,7"),
+        "weighted": ("--input-shapes", "x:1,3,9@1", "--input-shapes", "x:5,3,7@3"),
+        "file": ("--inputs", tmp_path / "x.npz"),
+    }[way]
+    done = convt("optimize", source, "--no-tune", "--target", target, "--json", *options)
+    up, down = done.json["result"]["decisions"]
+    for decision, size in ((up, 7), (down, 14)):
+        costs = decision["costs"]
+        assert (costs["batch"], costs["sizes"], costs["assumed"]) == (5, [size], False)
+        assert decision["assumed_sizes"] is None
+    works = [c["work"] for c in up["candidates"] if c["work"] is not None]
+    assert works
+    assert all(w["macs"] % 5 == 0 for w in works)
+
+
+def test_sizes_that_no_input_says_stay_assumed(convt, source):
+    done = convt("optimize", source, "--no-tune", "--target", "portable", "--json")
+    costs = done.json["result"]["decisions"][0]["costs"]
+    assert (costs["batch"], costs["sizes"], costs["assumed"]) == (1, [200], True)
+
+
+def test_a_bad_file_of_inputs_is_refused_where_nothing_changes_too(convt, tmp_path):
+    source = write(model("g (float[2] x) => (float[2] y) { y = Relu (x) }"), tmp_path)
+    (tmp_path / "bad.npz").write_bytes(b"none")
+    for options in ((), ("--no-verify",)):
+        done = convt("optimize", source, "--inputs", tmp_path / "bad.npz", *options)
+        done.check_failed(2, "cannot read inputs")
+    np.savez(tmp_path / "other.npz", z=np.ones(2, np.float32))
+    done = convt("optimize", source, "--inputs", tmp_path / "other.npz")
+    done.check_failed(2, "no array for input 'x'")
+    assert list(tmp_path.glob("*.convt.onnx")) == []
