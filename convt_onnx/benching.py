@@ -21,7 +21,7 @@ from convt_onnx.tuning.ort import ort_runtime
 from convt_onnx.tuning.race import Limits, Race
 from convt_onnx.tuning.runtime import Runtime, Timed
 from convt_onnx.tuning.sizes import ModelInputs
-from convt_onnx.tuning.times import Timing
+from convt_onnx.tuning.times import Timing, speed
 from convt_onnx.verify import Source, Tolerance, VerifyOptions
 from convt_onnx.verify.compare import HALF, compare
 from convt_onnx.verify.inputs import Inputs
@@ -66,7 +66,7 @@ class BenchRun:
     Attributes:
         inputs: Shapes, in words.
         time: None where it does not run.
-        speedup: Median of the first entry's time over its own, round by round.
+        speedup: The first entry's median time over its own.
         why: Why it does not run.
     """
 
@@ -238,11 +238,15 @@ def _raced(
     race = Race(entries, Limits(seconds), to_the_end=True)
     race.run()
     found |= measured(race)
-    text = inputs.words
+    first = found[race.first].time
     return {
-        label: BenchRun(text, m.time, None if m.speedup is None else m.speedup.median, m.why)
+        label: BenchRun(inputs.words, m.time, _speed(first, m.time), m.why)
         for label, m in found.items()
     }
+
+
+def _speed(first: Timing | None, own: Timing | None) -> float | None:
+    return None if first is None or own is None else speed(first, own)
 
 
 def _require_same_inputs(contestants: Sequence[Contestant], first: Runner) -> None:

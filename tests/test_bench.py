@@ -65,6 +65,8 @@ def test_a_slower_model_is_slower(source, slow):
     assert (first.label, second.label) == ("model.onnx", "slow.onnx")
     assert first.runs[0].speedup == 1
     assert second.runs[0].speedup < 0.5
+    times = [e.runs[0].time.median_us for e in result.entries]
+    assert second.runs[0].speedup == times[0] / times[1]
     assert second.runs[0].time.median_us > 2 * first.runs[0].time.median_us
     assert first.ops == {"ConvTranspose": 2}
     assert first.bytes == source.stat().st_size

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from convt_onnx.benching import BenchResult, BenchRun
 from convt_onnx.report.printable import escape
-from convt_onnx.report.tables import new_table
+from convt_onnx.report.tables import SPEED_LEGEND, new_table
 from convt_onnx.report.units import ratio_text, size_text, time_text
 
 
@@ -22,6 +22,7 @@ def bench_table(console: Console, result: BenchResult) -> None:
             cells = _cells(entry.runs[i])
             table.add_row(escape(entry.label), nodes, size_text(entry.bytes), *cells)
         console.print(table)
+    console.print(SPEED_LEGEND)
     for note in result.notes:
         console.print(f"  note: {escape(note)}")
 

@@ -33,7 +33,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class ModelRun:
-    """A whole model on one set of input sizes; `speedup` is the first model's time over its own."""
+    """A whole model on one set of input sizes; `speedup` is the first's median over its own."""
 
     inputs: str
     time: Timing

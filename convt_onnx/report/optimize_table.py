@@ -13,12 +13,14 @@ from convt_onnx.report.contents import NodeRow
 from convt_onnx.report.gathering import node_rows, tried
 from convt_onnx.report.printable import escape
 from convt_onnx.report.tables import (
+    SPEED_LEGEND,
     new_table,
     print_candidates,
     print_misses,
     verification_lines,
 )
 from convt_onnx.report.units import ratio_text, size_text, time_text
+from convt_onnx.tuning.times import speed
 
 # Narrower than this, each node gets lines of its own.
 TABLE_WIDTH = 110
@@ -68,8 +70,8 @@ def _node_lines(console: Console, row: NodeRow) -> None:
     console.print(escape(f"   {_why(row)}"))
     parts = []
     if row.before is not None:
-        before, after, speed = _times(row)
-        parts.append(f"{before} -> {after} ({speed})")
+        before, after, ratio = _times(row)
+        parts.append(f"{before} -> {after} ({ratio})")
     if row.check is not None:
         parts.append(f"error {row.check.error:.1e} of {row.check.bound:.1e} allowed")
     if parts:
@@ -81,7 +83,7 @@ def _times(row: NodeRow) -> list[str]:
     texts = ["-" if t is None else time_text(t.median_us) for t in (before, after)]
     if before is None or after is None or not after.median_us:
         return [*texts, "-"]
-    return [*texts, ratio_text(before.median_us / after.median_us)]
+    return [*texts, ratio_text(speed(before, after))]
 
 
 def _form(row: NodeRow) -> str:
@@ -105,6 +107,8 @@ def _model_table(console: Console, result: OptimizeResult) -> None:
         times = (time_text(t.median_us) for t in (timing.before, timing.after))
         table.add_row(escape(f"time, {timing.inputs}"), *times, ratio_text(timing.ratio))
     console.print(table)
+    if result.tuning is not None:
+        console.print(SPEED_LEGEND)
 
 
 def _print_changes(console: Console, result: OptimizeResult) -> None:

@@ -160,6 +160,9 @@ def why_text(decision: Decision) -> str:
     return f"{decision.reason.id} {REASONS[decision.reason.id].title}"
 
 
+SPEED_LEGEND = "  times are medians; speed is the median before (or of the first) over this one"
+
+
 def new_table(*columns: str) -> Table:
     """A table without a frame, which pipes keep readable."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

@@ -67,7 +67,10 @@ class NodeTiming:
 
 @dataclass(frozen=True, slots=True)
 class ModelTiming:
-    """The whole model before and after, on one set of input sizes; `ratio` is before/after."""
+    """The whole model before and after, on one set of input sizes.
+
+    `ratio` is the median time before over the median time after.
+    """
 
     inputs: str
     before: Timing
@@ -98,3 +101,11 @@ class Tuning:
     models: tuple[ModelTiming, ...]
     reverted: tuple[str, ...] = ()
     rule: str = "worst"
+
+
+def speed(first: Timing, other: Timing) -> float:
+    """How many times as fast as the first: its median time over the other's.
+
+    This is what people are shown; forms are chosen by the ratios of paired runs.
+    """
+    return first.median_us / other.median_us

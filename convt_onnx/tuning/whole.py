@@ -16,7 +16,7 @@ from convt_onnx.tuning.choosing import Measured, choose, measured
 from convt_onnx.tuning.nodes import NodeTuner
 from convt_onnx.tuning.race import Limits, Race
 from convt_onnx.tuning.runtime import Timed
-from convt_onnx.tuning.times import ModelTiming
+from convt_onnx.tuning.times import ModelTiming, speed
 from convt_onnx.verify.inputs import Inputs
 from convt_onnx.verify.session import RunError, Runner, Source
 
@@ -137,7 +137,7 @@ def _left(decision: Decision) -> Decision:
 
 
 def _model_timing(inputs: Inputs, heat: dict[str, Measured]) -> ModelTiming:
-    before, after, speedup = heat[BEFORE].time, heat[AFTER].time, heat[AFTER].speedup
-    if before is None or after is None or speedup is None:
+    before, after = heat[BEFORE].time, heat[AFTER].time
+    if before is None or after is None:
         raise RunError("the rewritten model does not run", where=heat[AFTER].why)
-    return ModelTiming(inputs.words, before, after, speedup.median)
+    return ModelTiming(inputs.words, before, after, speed(before, after))
