@@ -106,16 +106,14 @@ def as_predicted(line: Line) -> bool:
     return line.predicted == line.before.replace("not built", "refused")
 
 
-def sweep(
-    backend: Backend, drawn: Iterator[Geometry], folder: Path, *, originals: bool = True
-) -> Iterator[Line]:
-    """One line for each valid model; without `originals` only the optimised one is judged."""
+def sweep(backend: Backend, drawn: Iterator[Geometry], folder: Path) -> Iterator[Line]:
+    """One line for each valid model."""
     source, optimised = folder / "source.onnx", folder / "optimised.onnx"
     for geometry in drawn:
         onnx.save(geometry.model(), source)
         if not valid(source, geometry):
             continue
-        before, detail = judge(backend, source, source, geometry, folder) if originals else ("", "")
+        before, detail = judge(backend, source, source, geometry, folder)
         checks = VerifyOptions(input_shapes={"x": geometry.input_shape()})
         options = OptimizeOptions(target=backend.target, force=True, checks=checks)
         form = ""

@@ -56,6 +56,7 @@ class BenchOptions:
             raise UsageError(
                 "the time for a bench must be a positive number of seconds",
                 where=f"--seconds {self.seconds}",
+                help="--seconds 20",
             )
 
 

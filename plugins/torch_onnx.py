@@ -94,10 +94,14 @@ def _node(
     x, weight, bias, slope, residual = operands
     assert x is not None
     assert weight is not None
-    spec = spec_of(x, weight, *numbers).canonical()
+    spec = spec_of(weight, *numbers).canonical()
     dtype = str(x.dtype).removeprefix("torch.")
     if dtype not in _DTYPES.values():
-        raise UsageError("the kernels do not compute in this type", where=dtype)
+        raise UsageError(
+            "the kernels do not compute in this type",
+            where=dtype,
+            help="use " + ", ".join(_DTYPES.values()),
+        )
     schedule = ahead.base_schedule(KernelSpec(spec, dtype, (None,) * (x.dim() - 1)))
     record = PluginRecord(spec, dtype, bias is not None, residual is not None, activation, schedule)
     slopes = None if slope is None else slope.expand(spec.out_channels)

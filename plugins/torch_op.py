@@ -52,7 +52,7 @@ def _run(
     alpha: float,
     beta: float,
 ) -> torch.Tensor:
-    spec = spec_of(x, weight, stride, pads_begin, pads_end, output_padding, dilation, groups)
+    spec = spec_of(weight, stride, pads_begin, pads_end, output_padding, dilation, groups)
     chosen = Activation(activation, alpha, beta)
     operands = (x, weight, bias, spec)
     if x.is_cuda and _worth(x, weight, spec):
@@ -261,7 +261,7 @@ def _call(
     if as_node is not None:
         return as_node(operands, numbers, activation)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands):
-        spec = spec_of(x, weight, *numbers)
+        spec = spec_of(weight, *numbers)
         return op.reference(
             x, weight, bias, spec, activation=activation, slope=slope, residual=residual
         )

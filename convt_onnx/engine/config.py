@@ -59,7 +59,9 @@ def configure(network: Network, settings: Settings, profiles: Sequence[Profile])
     if settings.optimization_level is not None:
         if not 0 <= settings.optimization_level <= 5:
             where = f"--optimization-level {settings.optimization_level}"
-            raise UsageError("the optimization level is from 0 to 5", where=where)
+            raise UsageError(
+                "the optimization level is from 0 to 5", where=where, help="3 is the usual one"
+            )
         config.builder_optimization_level = settings.optimization_level
     if settings.version_compatible:
         option = "--version-compatible"

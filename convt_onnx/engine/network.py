@@ -101,7 +101,11 @@ def reparse(network: Network, path: Path) -> Network:
 def _refusal(backend: Backend, parser: Any, log: Any) -> ModelError:
     error = parser.get_error(0) if parser.num_errors else None
     if error is None:
-        return ModelError(f"{backend.title} does not read the model", where=cause(log))
+        return ModelError(
+            f"{backend.title} does not read the model",
+            where=cause(log),
+            help="-v shows its log; convt-onnx inspect --target " + backend.target,
+        )
     op, name = error.node_operator(), error.node_name()
     node = f"node {name!r} ({op})" if op else "the model's inputs, outputs or weights"
     text = " ".join(error.desc().split())

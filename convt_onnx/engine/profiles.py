@@ -203,6 +203,7 @@ def add_profiles(network: Network, config: Any, profiles: Sequence[Profile]) -> 
             raise UsageError(
                 f"{network.backend.title} does not take the profile",
                 where=", ".join(f"{n}:{shape_text(r.opt)}" for n, r in profile.items()),
+                help="-v shows why",
             )
 
 

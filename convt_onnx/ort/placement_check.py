@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from convt_onnx.reasons import Refusal
+from convt_onnx.verify.session import onnxruntime
 
 # ONNX Runtime's own copies between devices: what a node on another provider costs besides.
 COPIES = frozenset({"MemcpyToHost", "MemcpyFromHost"})
@@ -73,9 +74,11 @@ def check_placement(
         feeds: Inputs by name: NumPy arrays, or onnxruntime.OrtValue for types that NumPy lacks.
         providers: As InferenceSession takes them; the first one should run everything.
         folder: Where ONNX Runtime may write its profile; the file is removed.
-    """
-    import onnxruntime as ort
 
+    Raises:
+        MissingPartError: onnxruntime is not installed.
+    """
+    ort = onnxruntime()
     session_options.enable_profiling = True
     session_options.profile_file_prefix = str(folder / "placement")
     source = model if isinstance(model, bytes) else str(model)
@@ -112,6 +115,8 @@ def _integers_only(arguments: Mapping[str, Any]) -> bool:
 
 
 def _value(value: Any) -> Any:
-    import onnxruntime as ort
-
-    return ort.OrtValue.ortvalue_from_numpy(value) if isinstance(value, np.ndarray) else value
+    return (
+        onnxruntime().OrtValue.ortvalue_from_numpy(value)
+        if isinstance(value, np.ndarray)
+        else value
+    )

@@ -73,7 +73,9 @@ class Session:
             self.session = ort.InferenceSession(os.fspath(model), options, providers=chosen)
         except Exception as error:  # onnxruntime's exceptions share no base of their own
             raise UsageError(
-                "ONNX Runtime does not load the model", where=one_line(error)
+                "ONNX Runtime does not load the model",
+                where=one_line(error),
+                help="convt-onnx inspect tells what is in it",
             ) from error
         self._inputs = [i.name for i in self.session.get_inputs()]
         self._outputs = [o.name for o in self.session.get_outputs()]
@@ -106,7 +108,9 @@ class Session:
                 raise UsageError(f"no input {name!r}", help=did_you_mean(name, self._inputs))
         missing = [n for n in self._inputs if n not in feeds]
         if missing:
-            raise UsageError("an input is missing", where=", ".join(missing))
+            raise UsageError(
+                "an input is missing", where=", ".join(missing), help="give an array for each input"
+            )
         away = [n for n, v in feeds.items() if _on_cuda(v)]
         if away and CUDA not in self.session.get_providers():
             raise UsageError(
@@ -134,7 +138,11 @@ def _on_cuda(value: Any) -> bool:
         return False
     kind = int(value.__dlpack_device__()[0])
     if kind not in (DLPACK_CPU, DLPACK_CUDA, DLPACK_PINNED):
-        raise UsageError("an input lies on an unknown device", where=f"DLPack kind {kind}")
+        raise UsageError(
+            "an input lies on an unknown device",
+            where=f"DLPack kind {kind}",
+            help="take one of the CPU or of CUDA",
+        )
     return kind == DLPACK_CUDA
 
 

@@ -150,7 +150,11 @@ class NodeTuner:
     def outcome(self, job: Job, seconds: float) -> Outcome:
         """The times of a job's forms, from the cache or measured in about so many seconds."""
         known = self.cache.get(job.key)
-        if known is not None and len(known) == len(job.shapes):
+        if (
+            known is not None
+            and len(known) == len(job.shapes)
+            and all(tuple(heat) == job.forms for heat in known)
+        ):
             return Outcome(tuple(known), cached=True)
         if seconds <= 0:
             return Outcome(refusal=Refusal("CT604", f"{self.options.seconds:g} s"))

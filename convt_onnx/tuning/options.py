@@ -24,7 +24,11 @@ class SizeSet:
 
     def __post_init__(self) -> None:
         if self.weight is not None and not 0 < self.weight < inf:
-            raise UsageError("a weight must be a positive number", where=f"weight {self.weight}")
+            raise UsageError(
+                "a weight must be a positive number",
+                where=f"weight {self.weight}",
+                help="NAME:1,3,64,64@2",
+            )
 
 
 @dataclass(frozen=True, slots=True)

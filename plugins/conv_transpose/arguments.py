@@ -50,7 +50,6 @@ def valid(
 
 
 def spec_of(
-    x: torch.Tensor,
     weight: torch.Tensor,
     stride: Sequence[int],
     pads_begin: Sequence[int],
@@ -59,7 +58,7 @@ def spec_of(
     dilation: Sequence[int],
     groups: int,
 ) -> ConvTransposeSpec:
-    """The geometry of x and a weight [C_in, C_out/groups, *kernel]."""
+    """The geometry of a weight [C_in, C_out/groups, *kernel]."""
     return ConvTransposeSpec(
         int(weight.shape[0]),
         int(weight.shape[1]) * groups,

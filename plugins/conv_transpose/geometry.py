@@ -67,12 +67,6 @@ class AxisPlan:
         k, rest = divmod(position, self.dilation)
         return k if rest == 0 and 0 <= k < self.kernel else -1
 
-    def taps_of_phase(self, phase: int) -> int:
-        """Taps of one phase of a split axis."""
-        return sum(
-            (k * self.dilation - self.base - phase) % self.stride == 0 for k in range(self.kernel)
-        )
-
     def rows(self, out: int) -> int:
         """Rows q that cover `out` output rows."""
         return -(-(out + self.crop) // self.stride)
@@ -123,7 +117,7 @@ def plan_axis(axis: Axis, *, fused: bool, aligned: bool) -> AxisPlan:
         axis.begin - base,
         fused,
         shifts[0] if fused else 0,
-        step if fused else axis.dilation // gcd(axis.stride, axis.dilation),
+        step if fused else axis.read_step,
         len(shifts) if fused else 0,
     )
 

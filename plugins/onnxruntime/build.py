@@ -91,7 +91,11 @@ def _header(ort_include: Path | None) -> list[str]:
     if ort_include is None:
         return []
     if not (ort_include / "onnxruntime_c_api.h").is_file():
-        raise UsageError("onnxruntime_c_api.h is not there", where=f"--ort-include {ort_include}")
+        raise UsageError(
+            "onnxruntime_c_api.h is not there",
+            where=f"--ort-include {ort_include}",
+            help="name the folder that it is in, or leave it out",
+        )
     return ["-DCONVT_ORT_HEADER", "-isystem", str(ort_include)]
 
 
@@ -99,10 +103,15 @@ def _run(command: Sequence[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
-        raise UsageError(f"the C compiler took over {SECONDS} s", where=command[0]) from error
+        raise UsageError(
+            f"the C compiler took over {SECONDS} s",
+            where=command[0],
+            help="give fewer models at once",
+        ) from error
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
-        raise UsageError("the C compiler fails", where=f"{command[0]}: {lines[0].strip()[:300]}")
+        where = f"{command[0]}: {lines[0].strip()[:300]}"
+        raise UsageError("the C compiler fails", where=where, help="set CC to another compiler")
 
 
 def _table(kernels: Sequence[str]) -> str:

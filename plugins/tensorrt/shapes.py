@@ -76,4 +76,5 @@ def check_input(record: PluginRecord, sizes: tuple[int | None, ...]) -> None:
         raise UsageError(
             "the plugin's input has the wrong shape",
             where=f"x is {list(sizes)}, the weight takes [N, {', '.join(map(str, shape))}]",
+            help="export the model with the channels of its weight",
         )

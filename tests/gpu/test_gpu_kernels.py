@@ -76,7 +76,7 @@ def test_autotune_keeps_what_it_measured(tmp_path, monkeypatch):
 def test_the_operator_launches_the_kernel_and_its_gradients_are_atens():
     x = torch.randn(4, 32, 20, 20, device="cuda")
     w = torch.randn(32, 16, 3, 3, device="cuda")
-    spec = spec_of(x, w, (2, 2), (1, 1), (1, 1), (0, 0), (1, 1), 1)
+    spec = spec_of(w, (2, 2), (1, 1), (1, 1), (0, 0), (1, 1), 1)
     assert router.worth(op.make_problem(x, w, spec), op.device_of(x))
     with torch.no_grad():
         ours = torch_op.conv_transpose2d(x, w, None, 2, 1)

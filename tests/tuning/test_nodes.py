@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import onnx
 import pytest
 
@@ -94,6 +96,17 @@ def test_a_corrupt_cache_is_told(tuned):
     assert any("holds no timings" in note for note in result.notes)
     assert forms(result) == {"up": "phases"}
     assert not result.tuning.nodes[0].cached
+
+
+def test_a_cache_without_one_of_the_forms_is_not_used(tuned):
+    tuned(model(ONE, w=W), by_form(FASTER))
+    (path,) = (tuned.folder / "cache").iterdir()
+    document = json.loads(path.read_text())
+    del document["heats"][0]["keep"]
+    path.write_text(json.dumps(document))
+    result = tuned(model(ONE, w=W), by_form(FASTER))
+    assert not result.tuning.nodes[0].cached
+    assert "keep" in json.loads(path.read_text())["heats"][0]
 
 
 def test_what_the_runtime_does_not_load_is_out(tuned):
