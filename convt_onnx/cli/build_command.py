@@ -132,6 +132,14 @@ def _options(choices: dict[str, Any], echo: Any) -> Any:
     from convt_onnx.engine.config import Settings
     from convt_onnx.engine.profiles import read_profiles
 
+    settings = Settings(
+        timing_cache=choices["timing_cache"],
+        compute_capabilities=choices["capabilities"],
+        hardware_compatibility=choices["hardware_compatibility"],
+        version_compatible=choices["version_compatible"],
+        memory_mib=choices["memory"],
+        optimization_level=choices["optimization_level"],
+    )
     ranges = [
         [parse_shape(text, f"--{option}") for text in choices[f"{option}s"]]
         for option in ("min", "opt", "max")
@@ -143,14 +151,7 @@ def _options(choices: dict[str, Any], echo: Any) -> Any:
         plugin="auto" if choices["override"] and choices["plugin"] == "off" else choices["plugin"],
         override=choices["override"],
         profiles=read_profiles(*ranges),
-        settings=Settings(
-            timing_cache=choices["timing_cache"],
-            compute_capabilities=choices["capabilities"],
-            hardware_compatibility=choices["hardware_compatibility"],
-            version_compatible=choices["version_compatible"],
-            memory_mib=choices["memory"],
-            optimization_level=choices["optimization_level"],
-        ),
+        settings=settings,
         inputs=choices["inputs"],
         force=choices["force"],
         echo=echo,

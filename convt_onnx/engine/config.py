@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import Any
 from convt_onnx.engine.network import Network
 from convt_onnx.engine.profiles import Profile, add_profiles
 from convt_onnx.errors import UsageError
+from convt_onnx.suggest import did_you_mean
 
 MIB = 1 << 20
+MAX_LEVEL = 5
+COMPATIBILITIES = ("ampere_plus", "same_compute_capability")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,9 @@ class Settings:
         version_compatible: Whether later versions of the library shall load the engine.
         memory_mib: Workspace that layers may use, in MiB.
         optimization_level: 0 to 5; how long the builder searches.
+
+    Raises:
+        UsageError: A value that no version takes.
     """
 
     timing_cache: Path | None = None
@@ -33,6 +40,28 @@ class Settings:
     version_compatible: bool = False
     memory_mib: int | None = None
     optimization_level: int | None = None
+
+    def __post_init__(self) -> None:
+        level, compatibility = self.optimization_level, self.hardware_compatibility
+        if level is not None and not 0 <= level <= MAX_LEVEL:
+            raise UsageError(
+                f"the optimization level is from 0 to {MAX_LEVEL}",
+                where=f"--optimization-level {level}",
+                help="3 is the usual one",
+            )
+        if compatibility is not None and compatibility.lower() not in COMPATIBILITIES:
+            raise UsageError(
+                f"no hardware compatibility {compatibility!r}",
+                where=f"--hardware-compatibility {compatibility}",
+                help=did_you_mean(compatibility, COMPATIBILITIES),
+            )
+        for text in self.compute_capabilities:
+            if not re.fullmatch(r"SM\d{2,3}|CURRENT", _capability(text)):
+                raise UsageError(
+                    f"cannot read the compute capability {text!r}",
+                    where=f"--compute-capability {text}",
+                    help="89, 8.9 and sm_89 are one; `current` is that of the GPU here",
+                )
 
     @property
     def plugin_capability(self) -> int | None:
@@ -57,11 +86,6 @@ def configure(network: Network, settings: Settings, profiles: Sequence[Profile])
         pool = trt.MemoryPoolType.WORKSPACE
         config.set_memory_pool_limit(pool, settings.memory_mib * MIB)
     if settings.optimization_level is not None:
-        if not 0 <= settings.optimization_level <= 5:
-            where = f"--optimization-level {settings.optimization_level}"
-            raise UsageError(
-                "the optimization level is from 0 to 5", where=where, help="3 is the usual one"
-            )
         config.builder_optimization_level = settings.optimization_level
     if settings.version_compatible:
         option = "--version-compatible"

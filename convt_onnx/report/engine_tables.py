@@ -9,37 +9,33 @@ from convt_onnx.engine.layers import Layer
 from convt_onnx.engine.options import BuildResult
 from convt_onnx.report.geometry import geometry_text
 from convt_onnx.report.printable import escape
-from convt_onnx.report.tables import new_table, why_text
+from convt_onnx.report.tables import why_text
 from convt_onnx.report.units import size_text
 
-# What a reader wants to see of a network that may have a thousand layers.
-SHOWN = ("DECONVOLUTION", "CONVOLUTION", "PLUGIN_V3")
+# Kinds that a reader wants to see of a network that may have a thousand layers.
+SHOWN = ("DECONVOLUTION", "PLUGIN_V3")
 
 
 def build_table(console: Console, result: BuildResult, *, verbose: bool) -> None:
-    """Nodes, layers, what was checked, and the engine."""
+    """Nodes, layers, what was checked, and the engine; names stand whole on lines of their own."""
     console.print(
         f"convt-onnx {__version__} · {escape(str(result.source))} -> {escape(result.backend)}"
     )
     if result.decisions:
-        nodes = new_table("node", "geometry", "form", "why")
-        for d in result.decisions:
-            form = d.form or "unchanged"
-            nodes.add_row(escape(d.path), geometry_text(d.spec), form, escape(why_text(d)))
-        console.print(nodes)
-    shown = [x for x in result.layers if verbose or x.kind in SHOWN]
-    rows = new_table("layer", "kind", "type", "output", "padding")
+        console.print("nodes", style="bold")
+    for d in result.decisions:
+        console.print(f"  {escape(d.path)}", soft_wrap=True)
+        console.print(f"    {geometry_text(d.spec)} -> {d.form or 'unchanged'}")
+        console.print(f"    {escape(why_text(d))}")
+    refused = {c.layer for c in result.checks if not c.ok}
+    shown = [x for x in result.layers if verbose or x.kind in SHOWN or x.name in refused]
+    console.print("layers", style="bold")
     for layer in shown:
-        rows.add_row(
-            escape(layer.name),
-            layer.kind.lower(),
-            layer.dtype.lower(),
-            " ".join(_shape(s) for s in layer.outputs),
-            _padding(layer),
-        )
-    if shown:
-        console.print(rows)
-    console.print("  layers: " + ", ".join(f"{n} {k.lower()}" for k, n in result.kinds.items()))
+        console.print(f"  {escape(layer.name)}", soft_wrap=True)
+        console.print(f"    {_layer_text(layer)}")
+    counts = ", ".join(f"{n} {k.lower()}" for k, n in result.kinds.items())
+    more = "" if len(shown) == len(result.layers) else "; -v shows all"
+    console.print(f"  in all: {counts}{more}")
     if result.engine_layers is not None:
         console.print(f"  in the engine, after fusion: {len(result.engine_layers)} layers")
     _checks(console, result)
@@ -72,8 +68,11 @@ def _shape(shape: tuple[int, ...]) -> str:
     return "×".join("?" if n < 0 else str(n) for n in shape)
 
 
-def _padding(layer: Layer) -> str:
-    if layer.geometry is None:
-        return ""
+def _layer_text(layer: Layer) -> str:
+    outputs = " ".join(_shape(s) for s in layer.outputs)
+    text = f"{layer.kind.lower()} {layer.dtype.lower()} -> {outputs}"
     g = layer.geometry
-    return g.padding if g.padding.startswith("SAME") else f"{list(g.pre)} {list(g.post)}"
+    if g is None:
+        return text
+    same = g.padding.startswith("SAME")
+    return f"{text}, padding {g.padding if same else f'{list(g.pre)} {list(g.post)}'}"

@@ -191,8 +191,6 @@ class TestSettings:
         "settings, what",
         [
             (Settings(compute_capabilities=("90",)), "has no ComputeCapability SM90"),
-            (Settings(hardware_compatibility="ada_plus"), "has no HardwareCompatibilityLevel"),
-            (Settings(optimization_level=7), "from 0 to 5"),
         ],
     )
     def test_that_it_does_not(self, build, settings, what):
@@ -215,6 +213,20 @@ class TestCommand:
         assert (code, out.strip()) == (0, str(tmp_path / "model.engine"))
         for words in ("1/1 deconvolutions equal their nodes", "1 deconvolution", "2×3×10×13"):
             assert words in err
+
+    def test_shows_deconvolutions_and_counts_the_rest(self, convt, tmp_path):
+        name = "/generator/upsampler/stages.0/block/ConvTranspose_of_a_long_name_without_a_space"
+        text = """g (float[1,4,9] x) => (float[] y)
+        { [down] h = Conv (x, v) [up] y = ConvTranspose <strides=[2]> (h, w) }"""
+        proto = model(text, v=array(4, 4, 3), w=array(4, 3, 5))
+        proto.graph.node[1].name = name
+        source = write(proto, tmp_path)
+        _, _, short = convt("build", source)
+        assert f"\n  {name}" in short
+        assert "\n  down" not in short
+        assert "1 convolution" in short and "-v shows all" in short
+        _, _, long = convt("build", source, "--force", "-v")
+        assert "\n  down" in long
 
     def test_json(self, convt, tmp_path):
         source = write(opened(), tmp_path)
@@ -251,6 +263,9 @@ class TestCommand:
         for arguments, code, words in (
             (("--opt", "x"), 2, "cannot read the shape 'x'"),
             (("--backend", "rtx"), 2, "no backend 'rtx'"),
+            (("--optimization-level", "7", "--opt", "x"), 2, "from 0 to 5"),
+            (("--compute-capability", "ada", "--opt", "x"), 2, "compute capability 'ada'"),
+            (("--hardware-compatibility", "ada_plus", "-o", source), 2, "no hardware compat"),
             (("--opt", "z:1,4,9"), 2, "no input 'z'"),
             ((), 2, "has open sizes"),
         ):

@@ -79,6 +79,24 @@ def test_settings_reach_the_builder(network, tmp_path):
     assert settings.plugin_capability == 80
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("optimization_level", 6),
+        ("optimization_level", -1),
+        ("hardware_compatibility", "ada_plus"),
+        ("compute_capabilities", ("89", "sm_")),
+        ("compute_capabilities", ("8",)),
+    ],
+)
+def test_values_that_no_version_takes(option, value):
+    with pytest.raises(UsageError) as error:
+        Settings(**{option: value})
+    named = f"--{option.replace('_', '-').replace('capabilities', 'capability')}"
+    assert error.value.where.startswith(named)
+    assert error.value.help
+
+
 def test_nothing_is_set_that_is_not_asked_for(network):
     config = configure(network, Settings(), ())
     assert (config.flags, config.limits, config.cache) == ([], {}, None)
