@@ -36,6 +36,7 @@ from convt_onnx.errors import (
     MissingPartError,
     VerificationError,
 )
+from convt_onnx.graph.node import find_nodes
 from convt_onnx.model_io.staging import staging
 from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
 from convt_onnx.verify import VerifyOptions
@@ -132,6 +133,20 @@ def _failure(backend: Backend, why: str) -> ConvtError:
     )
 
 
+def _without_empty_inputs(source: Path, out: Path) -> Path:
+    """A model whose ConvTranspose nodes have no empty input at their end; `source` where it is one.
+
+    TensorRT makes no plugin layer of a node with an empty bias.
+    """
+    loaded = model_io.load(source)
+    nodes = [f.node for f in find_nodes(loaded.model) if f.node.inputs[-1:] == (None,)]
+    if not nodes:
+        return source
+    for node in nodes:
+        node.resize_inputs(1 + max(i for i, x in enumerate(node.inputs) if x is not None))
+    return model_io.save(loaded, loaded.model, out, force=True).path
+
+
 @dataclass(frozen=True, slots=True)
 class _Job:
     """One call of `build_engine`."""
@@ -145,8 +160,10 @@ class _Job:
     inputs: Mapping[str, Input]
 
     def model_to_parse(self, *, plugin: bool) -> tuple[Path, OptimizeResult | None]:
-        """The rewritten model in the temporary folder, or the model itself."""
-        if not self.options.optimize or self.options.override:
+        """The model to parse, in the temporary folder where it is another one than the source."""
+        if self.options.override:
+            return _without_empty_inputs(self.source, self.folder / "model.onnx"), None
+        if not self.options.optimize:
             return self.source, None
         options = OptimizeOptions(
             target=self.backend.target,

@@ -74,6 +74,14 @@ class TestOverride:
         assert (result.decisions, result.kinds["PLUGIN_V3"]) == ((), 2)
         assert result.proof.ok
 
+    def test_an_empty_bias_is_none(self, build):
+        proto = two()
+        proto.graph.node[2].input.append("")
+        assert list(proto.graph.node[2].input) == ["r", "v", ""]
+        result = build(proto, profiles=RANGES, override=True)
+        assert (result.decisions, result.kinds["PLUGIN_V3"]) == ((), 2)
+        assert result.proof.ok
+
     def test_needs_a_plugin_in_python(self, build):
         for mode in ("off", "aot"):
             with pytest.raises(UsageError, match="the override needs the plugin"):
