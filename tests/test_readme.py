@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -21,7 +22,8 @@ def blocks(language):
 
 
 def commands():
-    lines = [line.split(" #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+    """Command lines with the words behind them."""
+    lines = [line.strip() for block in blocks("sh") for line in block.splitlines()]
     return [line for line in lines if line.startswith("convt-onnx ")]
 
 
@@ -37,9 +39,12 @@ def folder(tmp_path_factory):
 def test_commands_run_in_order(folder):
     assert len(commands()) >= 6
     for line in commands():
-        words = [sys.executable, "-m", "convt_onnx", *shlex.split(line)[1:]]
+        words = [sys.executable, "-m", "convt_onnx", *shlex.split(line.split(" #")[0])[1:]]
         mine = os.environ | {"CONVT_ONNX_CACHE": str(folder)}
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=mine)
+        if "needs [gpu]" in line and importlib.util.find_spec("triton") is None:
+            assert done.returncode == 3, (line, done.stderr)
+            continue
         assert done.returncode == 0, (line, done.stderr)
         assert done.stdout, line
 
