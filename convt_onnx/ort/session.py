@@ -77,18 +77,18 @@ class Session:
                 where=one_line(error),
                 help="convt-onnx inspect tells what is in it",
             ) from error
-        self._inputs = [i.name for i in self.session.get_inputs()]
+        self._inputs = {i.name: (i.type, i.shape) for i in self.session.get_inputs()}
         self._outputs = [o.name for o in self.session.get_outputs()]
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Every output by name; a tensor's memory is the session's to write until it has run.
 
         Raises:
-            UsageError: There is no such input, one is missing, or the session cannot read it.
+            UsageError: There is no such input, one is missing, cannot be read, or does not fit.
         """
         self._check(feeds)
         on_device = any(_on_cuda(v) for v in feeds.values())
-        values = {n: _value(v, on_device) for n, v in feeds.items()}
+        values = {n: self._read(n, v, on_device) for n, v in feeds.items()}
         binding = self.session.io_binding()
         for name, value in values.items():
             binding.bind_ortvalue_input(name, value)
@@ -118,6 +118,35 @@ class Session:
                 where=", ".join(away),
                 help="the CUDA provider comes with onnxruntime-gpu",
             )
+
+    def _read(self, name: str, value: Any, on_device: bool) -> Any:
+        """An input as the session takes it, of the model's type and shape."""
+        try:
+            read = _value(value, on_device)
+        except (TypeError, ValueError, RuntimeError, BufferError) as error:
+            raise UsageError(
+                f"cannot read input {name!r}",
+                where=f"{type(value).__name__}: {one_line(error)}",
+                help="give a NumPy array, a torch tensor, or what speaks DLPack",
+            ) from error
+        kind, shape = self._inputs[name]
+        given = read.shape()
+        # ONNX Runtime gives no axes where the rank is open.
+        fits = not shape or len(given) == len(shape)
+        fixed = zip(given, shape, strict=False)
+        if not fits or any(isinstance(w, int) and w != g for g, w in fixed):
+            raise UsageError(
+                f"the shape for input {name!r} does not fit",
+                where=f"{list(given)}, the model has {shape}",
+                help="the sizes must be those of the model where it fixes them",
+            )
+        if read.data_type() != kind:
+            raise UsageError(
+                f"the type for input {name!r} does not fit",
+                where=f"{read.data_type()}, the model has {kind}",
+                help="convert the array first",
+            )
+        return read
 
 
 def _providers(tf32: bool, cuda_graph: bool) -> list[Any]:
@@ -158,7 +187,9 @@ def _value(value: Any, on_device: bool) -> Any:
         return ort.OrtValue.from_dlpack(value)
     if not isinstance(value, np.ndarray):
         value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
-    array = np.ascontiguousarray(value)
+    if value.dtype.hasobject:
+        raise TypeError("an array of Python objects")
+    array = np.asarray(value, order="C")
     return ort.OrtValue.ortvalue_from_numpy(array, *(("cuda", 0) if on_device else ()))
 
 
