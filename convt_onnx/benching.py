@@ -27,7 +27,7 @@ from convt_onnx.verify.compare import HALF, compare
 from convt_onnx.verify.inputs import Inputs
 from convt_onnx.verify.session import Arrays, RunError, Runner
 from convt_onnx.verify.twin import other_floats
-from convt_onnx.verify.verification import tolerance_for
+from convt_onnx.verify.verification import input_names, tolerance_for
 
 PROVIDER = "CPUExecutionProvider"
 
@@ -253,9 +253,7 @@ def _speed(first: Timing | None, own: Timing | None) -> float | None:
 def _require_same_inputs(contestants: Sequence[Contestant], first: Runner) -> None:
     wanted = {name for name, _, _ in first.inputs}
     for c in contestants[1:]:
-        proto = c.source.proto
-        constants = {t.name for t in proto.graph.initializer}
-        found = {i.name for i in proto.graph.input} - constants
+        found = input_names(c.source.proto.graph)
         if found != wanted:
             raise UsageError(
                 "the models take different inputs, so they cannot be timed on the same",

@@ -113,9 +113,10 @@ def export(
 
 
 def _require_export(name: str, path: Path, dynamic: bool, exporter: str, opset: int) -> None:
+    info = get(name)
     _require_choice("exporter", exporter, get_args(Exporter))
     _require_choice("opset", opset, get_args(Opset))
-    if dynamic and not get(name).dynamic:
+    if dynamic and not info.dynamic:
         raise UsageError(f"{name} has no dynamic export", help="pass dynamic=False")
     if not path.parent.is_dir():
         raise UsageError("the folder to write to does not exist", where=str(path.parent))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import click
 
+from convt_onnx.cli.group import COMMANDS
 from convt_onnx.errors import ConvtError, ExitCode
 
 
@@ -26,6 +27,7 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
         click.echo(error.format_message(), err=True)
         return int(ExitCode.USAGE)
     known = _as_known(error)
+    known.help = known.help or _own_help(arguments)
     if "--json" in arguments:
         from convt_onnx.report.as_json import error_document
 
@@ -35,6 +37,12 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     if _verbosity(arguments) > 1:
         traceback.print_exception(error, file=sys.stderr)
     return int(known.exit_code)
+
+
+def _own_help(arguments: Sequence[str]) -> str:
+    """Where the options of the command that was called are told."""
+    command = [a for a in arguments[:1] if a in COMMANDS]
+    return " ".join(["convt-onnx", *command, "--help"])
 
 
 def _verbosity(arguments: Sequence[str]) -> int:
@@ -48,7 +56,7 @@ def _lines(error: ConvtError) -> str:
     lines = [f"error: {error.what}"]
     if error.where:
         lines.append(f"  at:  {error.where}")
-    lines.append(f"help:  {error.help or 'convt-onnx --help'}")
+    lines.append(f"help:  {error.help}")
     return "\n".join(map(printable, lines))
 
 
@@ -59,7 +67,7 @@ def _as_known(error: BaseException) -> ConvtError:
         context = error.ctx.command_path if error.ctx else "convt-onnx"
         return ConvtError(error.format_message().rstrip("."), help=f"{context} --help")
     if isinstance(error, click.ClickException):
-        return ConvtError(error.format_message(), help="convt-onnx --help")
+        return ConvtError(error.format_message())
     if isinstance(error, MemoryError):
         return ConvtError("not enough memory", help="a smaller --input-shapes, or --no-verify")
     if isinstance(error, OSError):

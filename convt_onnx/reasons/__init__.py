@@ -6,6 +6,8 @@ CT50x-CT53x: TensorRT, CT57x: providers, CT6xx: measurements.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from convt_onnx.errors import UsageError
 from convt_onnx.reasons import (
     crops,
@@ -41,6 +43,9 @@ FAMILIES = (
     plugin,
 )
 
+# How alike two ids are that differ in one of their digits, or miss one.
+NEAR = 0.75
+
 REASONS: dict[str, Reason] = {reason.id: reason for family in FAMILIES for reason in family.REASONS}
 
 
@@ -52,9 +57,9 @@ def get_reason(id: str) -> Reason:
     """
     reason = REASONS.get(id.upper())
     if reason is None:
+        near = get_close_matches(id.upper(), REASONS, n=2, cutoff=NEAR)
         raise UsageError(
             f"no reason {id!r}",
-            where="`convt-onnx explain` lists them all",
-            help=did_you_mean(id.upper(), REASONS),
+            help=did_you_mean(id.upper(), near) if near else "convt-onnx explain lists them all",
         )
     return reason

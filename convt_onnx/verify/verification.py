@@ -170,6 +170,11 @@ def _require_same_names(original: Source, rewritten: Source) -> None:
 def _names(graph: onnx.GraphProto, what: str) -> set[str]:
     if what == "output":
         return {o.name for o in graph.output}
+    return input_names(graph)
+
+
+def input_names(graph: onnx.GraphProto) -> set[str]:
+    """Names of the inputs that have no default."""
     return {i.name for i in graph.input} - {t.name for t in graph.initializer}
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from convt_onnx import __version__
 from convt_onnx.cli import cli
+from convt_onnx.cli.failure import report_failure
 from convt_onnx.cli.group import COMMANDS
+from convt_onnx.errors import UsageError
 
 HEAVY = ("onnx", "onnx_ir", "onnxruntime", "torch", "numpy", "rich")
 
@@ -85,6 +87,8 @@ def test_without_a_command_the_help_is_shown(convt, command):
         (["optimize"], ["Missing argument 'MODEL'", "convt-onnx optimize --help"]),
         (["verify", "a.onnx"], ["Missing argument 'OTHER'", "convt-onnx verify --help"]),
         (["optimize", "m.onnx", "extra"], ["unexpected extra argument", "extra"]),
+        (["optimize", "m.onnx", "--seed", "x"], ["--seed", "convt-onnx optimize --help"]),
+        (["build", "m.onnx", "--memory", "0"], ["--memory", "convt-onnx build --help"]),
         (["optimize", "m.onnx", "--seed", "x"], ["--seed", "not a valid integer"]),
         (["optimize", "m.onnx", "--atol", "x"], ["--atol", "not a valid float"]),
         (["models", "export", "unet", "--opset", "3"], ["--opset", "3"]),
@@ -94,6 +98,19 @@ def test_without_a_command_the_help_is_shown(convt, command):
 )  # fmt: skip
 def test_wrong_calls(convt, arguments, words):
     convt(*arguments).check_failed(2, *words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "help"),
+    [
+        (["bench", "m.onnx"], "convt-onnx bench --help"),
+        (["-v"], "convt-onnx --help"),
+        ([], "convt-onnx --help"),
+    ],
+)
+def test_errors_without_help_point_at_the_command(capsys, arguments, help):
+    assert report_failure(UsageError("no"), arguments) == 2
+    assert capsys.readouterr().err == f"error: no\nhelp:  {help}\n"
 
 
 @pytest.mark.parametrize("flags", [["-vv"], ["-v", "-v"], ["--verbose", "-v"], ["-vvv"]])

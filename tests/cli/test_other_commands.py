@@ -101,6 +101,13 @@ def test_verify_models_with_other_outputs(convt, tmp_path):
     convt("verify", first, second).check_failed(1, "different outputs", "y against z")
 
 
+def test_verify_models_with_other_inputs(convt, tmp_path):
+    text = "g (float[2] x) => (float[2] y) { y = Exp (x) }"
+    first = write(model(text), tmp_path, "a.onnx")
+    second = write(model(text.replace("x)", "z)").replace("] x", "] z")), tmp_path, "b.onnx")
+    convt("verify", first, second).check_failed(2, "different inputs", "x against z")
+
+
 def test_verify_a_missing_file(convt, source):
     convt("verify", source, source.with_name("no.onnx")).check_failed(2, "no.onnx")
 
@@ -134,6 +141,9 @@ def test_explain_all(convt):
 def test_explain_an_unknown_id(convt):
     convt("explain", "CT1044").check_failed(2, "no reason 'CT1044'", "did you mean 'CT104'")
     assert convt("explain", "xyz", "--json").json["kind"] == "error"
+    far = convt("explain", "CT999").check_failed(2, "no reason 'CT999'", "explain lists them all")
+    assert len(far.err.splitlines()) == 2
+    assert "did you mean" not in far.err
 
 
 def test_models_list(convt):
@@ -160,6 +170,12 @@ def test_models_export_without_torch(convt, tmp_path, monkeypatch):
         3, "is not installed", "pip install"
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_models_export_names_a_misspelt_decoder_before_a_missing_package(convt, monkeypatch):
+    for module in ("torch", "onnxscript"):
+        monkeypatch.setitem(__import__("sys").modules, module, None)
+    convt("models", "export", "hifgan").check_failed(2, "'hifgan'", "'hifigan'")
 
 
 def test_doctor(convt):
