@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -32,7 +31,8 @@ from convt_onnx.plugins.conv_transpose.problem import DTYPE_BYTES
 from convt_onnx.spec import ConvTransposeSpec
 
 AsNode = Callable[[tuple[Tensor | None, ...], tuple[Any, ...], Activation], Tensor]
-_AS_NODE: ContextVar[AsNode | None] = ContextVar("as_node", default=None)
+# One entry while an exporter traces; a list, since torch.compile does not read context variables.
+_AS_NODE: list[AsNode] = []
 _LIBRARY = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
 
@@ -224,11 +224,11 @@ def exported_as(node: AsNode) -> Iterator[None]:
     `operands` are x, weight, bias, slope and residual; `numbers` stride, crops at the front and at
     the end, output padding, dilation and groups.
     """
-    token = _AS_NODE.set(node)
+    _AS_NODE.append(node)
     try:
         yield
     finally:
-        _AS_NODE.reset(token)
+        _AS_NODE.pop()
 
 
 def _call(
@@ -257,9 +257,8 @@ def _call(
     end = begin if padding_end is None else each(padding_end, ndim)
     numbers = (each(stride, ndim), begin, end, each(extra, ndim), each(dilation, ndim), groups)
     operands = (x, weight, bias, slope, residual)
-    as_node = _AS_NODE.get()
-    if as_node is not None:
-        return as_node(operands, numbers, activation)
+    if _AS_NODE:
+        return _AS_NODE[-1](operands, numbers, activation)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in operands):
         spec = spec_of(weight, *numbers)
         return op.reference(

@@ -62,8 +62,18 @@ def graphs(graph):
 
 
 def counts(proto):
-    nodes = [n for g in graphs(inlined(proto).graph) for n in g.node]
-    return collections.Counter(n.op_type for n in nodes)
+    """Nodes by type; products of sizes are no Mul of the model's values."""
+    proto = onnx.shape_inference.infer_shapes(inlined(proto))
+    sizes = {
+        v.name
+        for g in graphs(proto.graph)
+        for v in g.value_info
+        if v.type.tensor_type.elem_type == onnx.TensorProto.INT64
+    }
+    nodes = [n for g in graphs(proto.graph) for n in g.node]
+    return collections.Counter(
+        n.op_type for n in nodes if n.op_type != "Mul" or n.output[0] not in sizes
+    )
 
 
 def folded(path, target):

@@ -21,6 +21,8 @@ from .quantising import (
     run,
 )
 
+# Forms that refuse quantised weights, each with a reason of its own.
+FLOATS_ONLY = {"plugin", "unfold", "phases-blocked"}
 # (C_in, C_out, group): dense, C_in != C_out, grouped either way, depthwise with and without a
 # multiplier.
 CHANNELS = [(4, 4, 1), (6, 2, 1), (4, 6, 2), (6, 3, 3), (4, 4, 4), (3, 6, 3), (1, 5, 1)]
@@ -77,7 +79,7 @@ def test_every_form_of_every_layout(channels, axis, zero_points):
         for name in names:
             assert_right(case, parts, got[f"y_{name}"].astype(np.float64), wanted, name)
         tried |= set(names)
-    assert tried == set(FORMS)
+    assert tried == set(FORMS) - FLOATS_ONLY
 
 
 @pytest.mark.parametrize("w_type", ["int4", "uint4"])
