@@ -12,7 +12,7 @@ from convt_onnx.errors import UsageError
 EPILOG = """\b
 Examples:
   convt-onnx ort-library -o libconvt_ort.so decoder.onnx
-  convt-onnx ort-library -o libconvt_ort.so --arch 80,90,100 decoder.onnx vocoder.onnx
+  convt-onnx ort-library -o libconvt_ort.so --compute-capability 90 decoder.onnx vocoder.onnx
 """
 
 
@@ -20,10 +20,12 @@ Examples:
 @click.argument("models", nargs=-1, type=ModelPath)
 @click.option("-o", "--output", type=ModelPath, required=True, help="Where to write.")
 @click.option(
-    "--arch",
-    metavar="N,…",
-    default="",
-    help="Compute capabilities, 90 for 9.0.  [default: of this machine's devices, else 80,90]",
+    "--compute-capability",
+    "capabilities",
+    multiple=True,
+    metavar="90",
+    help="GPU generation to compile for; may be repeated.  "
+    "[default: of this machine's devices, else 80 and 90]",
 )
 @click.option(
     "--ort-include",
@@ -44,7 +46,7 @@ Examples:
 def command(
     models: tuple[Path, ...],
     output: Path,
-    arch: str,
+    capabilities: tuple[str, ...],
     ort_include: Path | None,
     jobs: int,
     force: bool,
@@ -66,7 +68,7 @@ def command(
     console = out.console()
     with out.progress(console) as step:
         built = build_library(
-            output, models, _capabilities(arch), ort_include, processes=jobs, progress=step
+            output, models, _numbers(capabilities), ort_include, processes=jobs, progress=step
         )
     console.print(
         f"{built.kernels} kernels for compute capabilities "
@@ -78,12 +80,14 @@ def command(
         click.echo(built.path)
 
 
-def _capabilities(text: str) -> tuple[int, ...]:
-    words = [w for w in text.replace(".", "").split(",") if w]
-    if not all(w.isdigit() for w in words):
-        raise UsageError(
-            f"cannot read the compute capabilities {text!r}",
-            where="--arch",
-            help="--arch 80,90 for 8.0 and 9.0",
-        )
-    return tuple(dict.fromkeys(map(int, words)))
+def _numbers(words: tuple[str, ...]) -> tuple[int, ...]:
+    """9.0 and 90 as 90."""
+    digits = [w.replace(".", "") for w in words]
+    for word, number in zip(words, digits, strict=True):
+        if not number.isdecimal():
+            raise UsageError(
+                f"cannot read the compute capability {word!r}",
+                where="--compute-capability",
+                help="--compute-capability 90 for 9.0",
+            )
+    return tuple(dict.fromkeys(map(int, digits)))

@@ -50,7 +50,15 @@ def test_embeds_the_kernels_of_models(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(building, "compile_texts", compile_texts)
     output = tmp_path / "libconvt_ort.so"
-    options = ("--arch", "9.0,100", "--jobs", "3", "--json")
+    options = (
+        "--compute-capability",
+        "9.0",
+        "--compute-capability",
+        "100",
+        "--jobs",
+        "3",
+        "--json",
+    )
     code, out, err = run("-o", output, tmp_path / "node.onnx", *options)
     assert code == 0, err
     kernels = [record.kernel((None, 7), tf32=tf32) for tf32 in (True, False)]
@@ -64,8 +72,8 @@ def test_embeds_the_kernels_of_models(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--arch", "8x"], "cannot read the compute capabilities '8x'"),
-        (["--arch", "70"], "no PTX is made for compute capability 70"),
+        (["--compute-capability", "8x"], "cannot read the compute capability '8x'"),
+        (["--compute-capability", "70"], "no PTX is made for compute capability 70"),
         (["--ort-include", "/nowhere"], "onnxruntime_c_api.h is not there"),
         (["absent.onnx"], "absent.onnx"),
     ],
