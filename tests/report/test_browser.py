@@ -131,7 +131,7 @@ def test_a_screen_reader_is_told_of_everything(browser, document, path, width):
     for title in ("Time per node", "Time of the whole model", "Error over tolerance", "Roofline"):
         assert title in images
     tables = [name for role, name in told if role == "table"]
-    assert "Each ConvTranspose, what became of it, and why" in tables
+    assert any(t.startswith("Each ConvTranspose, what became of it, and why") for t in tables)
     assert ("columnheader", "speed") in told
     rows = [name for role, name in told if role == "rowheader"]
     assert any(name.startswith("1. up") for name in rows)
