@@ -123,7 +123,7 @@ class TestMode:
         assert backend.network_flags(aot=True) == 10
 
 
-def with_plugin(path, folder):
+def assert_builds_with_plugin(path, folder):
     ranges = profile(path)
     options = BuildOptions(
         backend="tensorrt-rtx",
@@ -144,7 +144,7 @@ def with_plugin(path, folder):
 @pytest.mark.skipif(not MODELS, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("path", CASES, ids=label)
 def test_every_case_builds_with_the_plugin(rtx, path, tmp_path):
-    with_plugin(path, tmp_path)
+    assert_builds_with_plugin(path, tmp_path)
 
 
 @pytest.mark.long
@@ -152,4 +152,4 @@ def test_every_case_builds_with_the_plugin(rtx, path, tmp_path):
 def test_the_corpus_builds_with_the_plugin(rtx, path, tmp_path):
     if path.stem in IMPOSSIBLE:
         pytest.skip("TensorRT cannot read it")
-    with_plugin(path, tmp_path)
+    assert_builds_with_plugin(path, tmp_path)

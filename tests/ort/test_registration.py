@@ -238,6 +238,7 @@ def test_a_compiler_that_fails(tmp_path):
 def test_the_public_header_agrees(tmp_path):
     """Offsets and parameters are static assertions in ort_abi.c."""
     build.build(tmp_path / build.NAME, ort_include=Path(os.environ["CONVT_ORT_INCLUDE"]))
+    assert (tmp_path / build.NAME).stat().st_size > 0
 
 
 def test_what_is_no_library(tmp_path):

@@ -49,7 +49,7 @@ def build(nodes, inputs="float[N,2,L] x", outputs="float[] z", **others):
     return model(f"g ({inputs}) => ({outputs}) {{ {nodes} }}", **arrays)
 
 
-def fold(apply, before, **options):
+def assert_folds(apply, before, **options):
     return apply(before, CanonicalPads, FoldCrops, **options)
 
 
@@ -64,7 +64,7 @@ def reasons(applied):
 
 def test_a_length_that_was_rounded(apply):
     before = build(f"{CAUSAL} {END} {CROP}")
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert applied.attributes["pads"] == [0, 3]
     assert "Slice" not in op_types(applied.after)
     assert_same_at_every_size(before, applied.after)
@@ -74,7 +74,7 @@ def test_a_length_read_from_the_output(apply):
     nodes = f"""{CAUSAL} s = Shape <start=2, end=3> (y) e = Sub (s, three1)
     z = Slice (y, zero, e, axis)"""
     before = build(nodes)
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert applied.attributes["pads"] == [0, 3]
     assert op_types(applied.after).count("Shape") == 1  # of the input, for the Pad
     assert_same_at_every_size(before, applied.after)
@@ -90,7 +90,7 @@ def test_two_layers_with_a_residual_between(apply):
     r6 = Mul (r3, two)  d1 = Unsqueeze (r6, zero)
     z = Slice (y2, zero, d1, axis)"""
     before = build(nodes, inner=array(4, 4, 3, seed=3), w2=array(4, 3, 4, seed=4))
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     folded = [n for n in applied.nodes if n.op_type == "ConvTranspose"]
     pads = [next(list(a.ints) for a in n.attribute if a.name == "pads") for n in folded]
     assert pads == [[0, 3], [0, 2]]
@@ -111,7 +111,7 @@ def test_two_layers_with_a_residual_between(apply):
 )
 def test_another_number_stays(apply, end, wanted):
     before = build(f"{CAUSAL} {end} e = Unsqueeze (t, zero) {CROP}")
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert applied.changes == ()
     assert reasons(applied) == [wanted]
     assert_same_at_every_size(before, applied.after, (3, 6))
@@ -122,7 +122,7 @@ def test_padded_by_what_the_caller_says(apply):
     v = Pad (x, amounts)  y = ConvTranspose <strides=[3]> (v, w, b)
     l = Shape <start=2, end=3> (x)  t = Mul (l, three1)  {CROP.replace(" e,", " t,")}"""
     before = build(nodes, "float[N,2,L] x, float[1] n0", w=array(2, 4, 4), b=array(4))
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert applied.changes == ()
     assert reasons(applied) == ["CT406"]
     for n0 in (0, 3):
@@ -133,7 +133,7 @@ def test_padded_by_what_the_caller_says(apply):
 def test_a_bound_from_the_caller(apply):
     nodes = f"y = ConvTranspose <strides=[3]> (x, w, b) e = Cast <to=7> (e0) {CROP}"
     before = build(nodes, "float[N,2,L] x, float[1] e0", w=array(2, 4, 4), b=array(4))
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert applied.changes == ()
     assert reasons(applied) == ["CT405"]
 
@@ -142,12 +142,12 @@ def test_nothing_may_be_left_of_the_shortest_input(apply):
     """Without the 4 rows in front a single row would be cropped away."""
     nodes = "y = ConvTranspose <strides=[1]> (x, w, b) z = Slice (y, one1, end, axis)"
     others = {"one1": ints(2), "end": ints(-2), "w": array(2, 4, 4), "b": array(4)}
-    applied = fold(apply, build(nodes, **others))
+    applied = assert_folds(apply, build(nodes, **others))
     assert reasons(applied) == ["CT407"]
     nodes = nodes.replace("(x,", "(v,")
     nodes = f"amounts = Concat <axis=0> (none, four1, none, zero) v = Pad (x, amounts) {nodes}"
     before = build(nodes, **others)
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert applied.attributes["pads"] == [2, 2]
     assert_same_at_every_size(before, applied.after)
 
@@ -157,13 +157,13 @@ def test_a_centre_crop_of_an_inverse_stft(apply):
     nodes = "y = ConvTranspose <strides=[4]> ({}, w) z = Slice (y, half, less, axis)"
     others = {"half": ints(8), "less": ints(-8), "w": array(2, 1, 16)}
     alone = build(nodes.replace("{}", "x"), **others)
-    assert reasons(fold(apply, alone)) == ["CT407"]
+    assert reasons(assert_folds(apply, alone)) == ["CT407"]
     joined = build(
         f"v = Concat <axis=2> (frames, x) {nodes.replace('{}', 'v')}",
         "float[2,2,L] x",
         frames=array(2, 2, 2),
         **others,
     )
-    applied = fold(apply, joined)
+    applied = assert_folds(apply, joined)
     assert applied.attributes["pads"] == [8, 8]
     assert_same_at_every_size(joined, applied.after)

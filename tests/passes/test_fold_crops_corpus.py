@@ -40,7 +40,7 @@ REFUSED = {
 }
 
 
-def fold(name):
+def assert_folds(name):
     loaded = model_io.load(SHARED / f"{name}.onnx")
     context = Context(get_target("ort-cpu"), {}, Choice({}, frozenset()))
     pipeline.run((FoldWeights, CanonicalPads, FoldCrops), loaded, context)
@@ -49,7 +49,7 @@ def fold(name):
 
 @pytest.mark.parametrize("name", FOLDED)
 def test_folded(name):
-    after, context = fold(name)
+    after, context = assert_folds(name)
     count, slices = FOLDED[name]
     assert len(context.changes["fold-crops"]) == count
     assert [m for m in context.misses if m.pass_name == "fold-crops"] == []
@@ -58,7 +58,7 @@ def test_folded(name):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
-    _, context = fold(name)
+    _, context = assert_folds(name)
     assert context.changes["fold-crops"] == []
     misses = [m for m in context.misses if m.pass_name == "fold-crops"]
     assert {m.reason.id for m in misses} == REFUSED[name]

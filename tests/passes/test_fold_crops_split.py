@@ -13,7 +13,7 @@ from ..verify.judging import assert_same
 from .test_fold_crops import UP, UP2, bounds, graph, one, pads
 
 
-def fold(apply, before):
+def assert_folds(apply, before):
     return apply(before, CanonicalPads, FoldCrops)
 
 
@@ -32,7 +32,7 @@ def fold(apply, before):
 def test_the_only_part_that_is_read(apply, text, opset, wanted):
     arrays = {"n": ints(3, 12, 2)} if "n)" in text else {}
     before = one(f"{UP} {text}", opset=opset, **arrays)
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert pads(applied)[0] == wanted
     assert op_types(applied.after) == ["ConvTranspose"]
     assert [o.name for o in applied.after.graph.output] == ["z"]
@@ -44,7 +44,7 @@ def test_the_length_of_the_part_may_be_open(apply):
     nodes = f"""{UP} s = Shape <start=2, end=3> (y) m = Sub (s, five)
     n = Concat <axis=0> (two, m, three) p, z, r = Split <axis=2> (y, n)"""
     before = one(nodes, "float[N,3,L]", (7,), five=ints(5), two=ints(2), three=ints(3))
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert pads(applied)[0] == [2, 3]
     assert op_types(applied.after) == ["ConvTranspose"]
     for n in (1, 2, 6):
@@ -53,7 +53,7 @@ def test_the_length_of_the_part_may_be_open(apply):
 
 def test_an_operator_in_between(apply):
     before = one(f"{UP} u = Relu (y) p, z = Split <axis=2> (u, n)", n=ints(4, 13))
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert pads(applied)[0] == [4, 0]
     assert_same(before, applied.after)
 
@@ -79,7 +79,7 @@ def test_where_it_stays(apply, nodes, x, arrays, ids):
     known = {k: v for k, v in arrays.items() if v is not None}
     text = graph(f"{UP} {nodes}", x, inputs, outputs)
     before = model(text, opset=18, w=array(3, 4, 5), b=array(4), **known)
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert applied.changes == ()
     assert [m.reason.id for m in applied.context.misses] == ids
     assert op_types(applied.after) == op_types(before)
@@ -92,7 +92,7 @@ def test_both_parts_are_read(apply):
         b=array(4),
         n=ints(4, 13),
     )
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert applied.changes == ()
     assert_same(before, applied.after)
 
@@ -108,7 +108,7 @@ def test_behind_a_squeeze(apply):
         two=ints(2),
         **bounds([1], [-2], [2]),
     )
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert pads(applied)[0] == [0, 1, 0, 2]
     assert op_types(applied.after) == ["Unsqueeze", "ConvTranspose", "Squeeze"]
     assert [o for n in applied.nodes for o in n.output] == ["h", "y/cropped", "z"]
@@ -123,7 +123,7 @@ def test_behind_a_squeeze(apply):
 def test_behind_an_unsqueeze(apply, axes, cut, wanted):
     nodes = f"{UP} u = Unsqueeze (y, n) v = Relu (u) z = Slice (v, s, e, a)"
     before = one(nodes, "float[N,3,L]", n=ints(*axes), **bounds([1], [-2], [cut]))
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert pads(applied)[0] == wanted
     assert op_types(applied.after) == ["ConvTranspose", "Unsqueeze", "Relu"]
     for n in (1, 2, 6):
@@ -134,7 +134,7 @@ def test_there_and_back_again(apply):
     nodes = f"""{UP} u = Unsqueeze <axes=[1]> (y) t = Transpose <perm=[3,1,0,2]> (u)
     v = Squeeze <axes=[1]> (t) z = Slice <axes=[0], starts=[1], ends=[-2]> (v)"""
     before = one(nodes, "float[N,3,L]", opset=9)
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert pads(applied)[0] == [1, 2]
     assert op_types(applied.after) == ["ConvTranspose", "Unsqueeze", "Transpose", "Squeeze"]
     for n in (1, 6):
@@ -144,7 +144,7 @@ def test_there_and_back_again(apply):
 def test_a_crop_of_nothing_on_an_added_axis(apply):
     nodes = f"{UP} u = Unsqueeze (y, n) z = Slice (u, s, e, a)"
     before = one(nodes, "float[N,3,L]", n=ints(1), **bounds([0, 1], [1, -1], [1, 3]))
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert pads(applied)[0] == [1, 1]
     assert op_types(applied.after) == ["ConvTranspose", "Unsqueeze"]
     assert_same(before, applied.after, {"x": array(2, 3, 4)})
@@ -169,7 +169,7 @@ def test_where_a_crop_stays_behind_them(apply, nodes, cut, ids):
         **arrays,
         **bounds([1], [-2], [cut]),
     )
-    applied = fold(apply, before)
+    applied = assert_folds(apply, before)
     assert applied.changes == ()
     assert [m.reason.id for m in applied.context.misses] == ids
     assert_same(before, applied.after)

@@ -39,7 +39,7 @@ def build(operator, factor, *, axis=1, bias="float", group=1):
     return model(f"g (float[2,4,3,5] x) => (float[] y) {{ {nodes} }}", opset=17, **arrays)
 
 
-def fold(apply, before):
+def assert_folds(apply, before):
     applied = apply(before, FoldNeighbours)
     assert "Mul" not in op_types(applied.after)
     assert "Div" not in op_types(applied.after)
@@ -50,7 +50,7 @@ def fold(apply, before):
     return applied
 
 
-def refused(apply, before):
+def assert_refused(apply, before):
     applied = apply(before, FoldNeighbours)
     assert applied.changes == ()
     assert [m.reason.id for m in applied.context.misses] == ["CT447"]
@@ -59,7 +59,7 @@ def refused(apply, before):
 @pytest.mark.parametrize("bias", ["none", "float", "quantised"])
 @pytest.mark.parametrize("operator", ["Mul (h, f)", "Mul (f, h)", "Div (h, f)"])
 def test_a_factor_a_channel(apply, operator, bias):
-    applied = fold(apply, build(operator, POWERS.reshape(6, 1, 1), bias=bias))
+    applied = assert_folds(apply, build(operator, POWERS.reshape(6, 1, 1), bias=bias))
     kinds = op_types(applied.after)
     assert kinds.count("DequantizeLinear") == (2 if bias == "quantised" else 1)
 
@@ -67,13 +67,13 @@ def test_a_factor_a_channel(apply, operator, bias):
 @pytest.mark.parametrize("axis", [None, 1])
 @pytest.mark.parametrize("bias", ["none", "float", "quantised"])
 def test_one_factor(apply, axis, bias):
-    fold(apply, build("Mul (h, f)", np.float32(0.125), axis=axis, bias=bias))
+    assert_folds(apply, build("Mul (h, f)", np.float32(0.125), axis=axis, bias=bias))
 
 
 def test_groups_that_share_scales(apply):
     factor = np.tile(POWERS[:3], 2).reshape(6, 1, 1)
-    fold(apply, build("Mul (h, f)", factor, group=2))
-    refused(apply, build("Mul (h, f)", POWERS.reshape(6, 1, 1), group=2))
+    assert_folds(apply, build("Mul (h, f)", factor, group=2))
+    assert_refused(apply, build("Mul (h, f)", POWERS.reshape(6, 1, 1), group=2))
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ def test_where_it_stays(apply, factor, axis):
         scale = next(t for t in before.graph.initializer if t.name == "s")
         scale.dims[0] = 4
         scale.raw_data = np.linspace(0.01, 0.04, 4, dtype=np.float32).tobytes()
-    refused(apply, before)
+    assert_refused(apply, before)
 
 
 def test_a_summand_does_not_replace_a_quantised_bias(apply):
-    refused(apply, build("Add (h, f)", np.float32(2), bias="quantised"))
+    assert_refused(apply, build("Add (h, f)", np.float32(2), bias="quantised"))
 
 
 def test_other_readers_keep_the_scales(apply):

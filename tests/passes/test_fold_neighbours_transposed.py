@@ -21,7 +21,7 @@ def build(nodes, *, group=1, outputs="float[] z", **arrays):
     return model(text, w=weight, b=array(4, seed=1), **arrays)
 
 
-def fold(apply, before, folded, left):
+def assert_folds(apply, before, folded, left):
     applied = apply(before, FoldNeighbours)
     assert applied.changes == (f"up: {', '.join(folded)} folded",)
     assert op_types(applied.after) == ["ConvTranspose", *left]
@@ -37,7 +37,7 @@ C = {"c": array(4, seed=5), "d": array(1, 1, 1, 4, seed=6), "e": np.float32(3)}
 def test_behind_a_transpose(apply, group):
     nodes = f"{LAST} u = Mul (t, c) v = Add (d, u) s = Sub (v, c) q = Div (s, e) z = Relu (q)"
     before = build(nodes, group=group, **C)
-    applied = fold(apply, before, ["Mul", "Add", "Sub", "Div"], ["Transpose", "Relu"])
+    applied = assert_folds(apply, before, ["Mul", "Add", "Sub", "Div"], ["Transpose", "Relu"])
     # The output before the Transpose is scaled now and has another name.
     assert [n.output[0] for n in applied.nodes] == ["y/scaled", "q", "z"]
 
@@ -46,18 +46,18 @@ def test_between_and_behind_two_transposes(apply):
     nodes = f"""{LAST} u = Mul (t, c) p = Transpose <perm=[0,3,1,2]> (u)
     v = BatchNormalization (p, c, c, c, n) z = Add (v, k)"""
     before = build(nodes, c=C["c"], n=np.abs(C["c"]), k=array(4, 1, 1, seed=7))
-    fold(apply, before, ["Mul", "BatchNormalization", "Add"], ["Transpose", "Transpose"])
+    assert_folds(apply, before, ["Mul", "BatchNormalization", "Add"], ["Transpose", "Transpose"])
 
 
 def test_before_a_transpose_the_name_stays(apply):
     nodes = "u = Mul (y, k) z = Transpose <perm=[0,2,3,1]> (u)"
-    applied = fold(apply, build(nodes, k=array(4, 1, 1)), ["Mul"], ["Transpose"])
+    applied = assert_folds(apply, build(nodes, k=array(4, 1, 1)), ["Mul"], ["Transpose"])
     assert [n.output[0] for n in applied.nodes] == ["u", "z"]
 
 
 def test_channels_in_the_middle(apply):
     nodes = "t = Transpose <perm=[3,0,1,2]> (y) z = Mul (t, k)"
-    fold(apply, build(nodes, k=array(4, 1, seed=3)), ["Mul"], ["Transpose"])
+    assert_folds(apply, build(nodes, k=array(4, 1, seed=3)), ["Mul"], ["Transpose"])
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_a_node_in_a_subgraph_of_a_function(apply):
 # Where it does not apply.
 
 
-def stays(apply, before):
+def assert_stays(apply, before):
     applied = apply(before, InlineFunctions)
     assert applied.changes == ()
     assert list(map(to_text, applied.after.functions)) == list(map(to_text, before.functions))
@@ -159,39 +159,41 @@ def stays(apply, before):
 def test_not_a_function_that_holds_its_weight(apply):
     body = f"""up (a) => (c) {{ w = Constant <value = float[3,4,5] {braces(W["w"])}> ()
     c = ConvTranspose <strides=[2]> (a, w) }}"""
-    applied = stays(apply, with_function(CALL.replace(", w", ""), body))
+    applied = assert_stays(apply, with_function(CALL.replace(", w", ""), body))
     assert_same(applied.before, applied.after)
 
 
 def test_not_a_function_without_conv_transpose(apply):
-    stays(apply, with_function(CALL, "up (a, b) => (c) { c = Conv (a, b) }", w=array(4, 3, 2)))
+    assert_stays(
+        apply, with_function(CALL, "up (a, b) => (c) { c = Conv (a, b) }", w=array(4, 3, 2))
+    )
 
 
 def test_not_another_operator_of_that_name(apply):
     body = '<domain: "f", opset_import: ["" : 17, "o" : 1]> up (a, b) => (c)'
     text = f"{CALL}\n{body} {{ c = o.ConvTranspose (a, b) }}"
-    stays(apply, model(text, domains='"f" : 1, "o" : 1', **W))
+    assert_stays(apply, model(text, domains='"f" : 1, "o" : 1', **W))
 
 
 def test_not_a_function_of_another_opset(apply):
-    stays(apply, with_function(CALL, UP, function_opset=16, **W))
+    assert_stays(apply, with_function(CALL, UP, function_opset=16, **W))
 
 
 def test_not_a_function_that_hands_an_input_on(apply):
     call = "g (float[1,3,7] x) => (float[] y, float[] z) { y, z = f.up (x, w) }"
     body = "up (a, b) => (c, a) { c = ConvTranspose <strides=[2]> (a, b) }"
-    applied = stays(apply, with_function(call, body, **W))
+    applied = assert_stays(apply, with_function(call, body, **W))
     assert [i.name for i in applied.after.graph.input] == ["x"]
 
 
 def test_not_a_function_that_gives_one_value_twice(apply):
     call = "g (float[1,3,7] x) => (float[] y, float[] z) { y, z = f.up (x, w) }"
-    stays(apply, with_function(call, UP.replace("=> (c)", "=> (c, c)"), **W))
+    assert_stays(apply, with_function(call, UP.replace("=> (c)", "=> (c, c)"), **W))
 
 
 def test_not_a_call_that_leaves_outputs_away(apply):
     body = "up (a, b) => (c, d) { c = ConvTranspose <strides=[2]> (a, b) d = Neg (a) }"
-    stays(apply, with_function(CALL, body, **W))
+    assert_stays(apply, with_function(CALL, body, **W))
 
 
 def test_not_a_call_with_a_graph(apply):
@@ -199,9 +201,9 @@ def test_not_a_call_with_a_graph(apply):
     before = with_function(CALL, body, **W)
     graph = onnx.helper.make_graph([], "empty", [], [])
     before.graph.node[0].attribute.append(onnx.helper.make_attribute("z", graph))
-    stays(apply, before)
+    assert_stays(apply, before)
 
 
 def test_not_a_function_that_nothing_calls(apply):
     text = "g (float[1,3,7] x) => (float[] y) { y = ConvTranspose (x, w) }"
-    stays(apply, with_function(text, UP, **W))
+    assert_stays(apply, with_function(text, UP, **W))

@@ -107,14 +107,14 @@ def test_a_computed_scale(apply):
     body = f"t = ReduceMax <keepdims=0> (x)  u = Mul (s, t) {BODY}".replace(
         "(q, s, z)", "(q, u, z)"
     )
-    refused(apply, build(body=body))
+    assert_refused(apply, build(body=body))
 
 
 def test_an_axis_before_opset_13(apply):
-    refused(apply, build(opset=12))
+    assert_refused(apply, build(opset=12))
 
 
-def refused(apply, before):
+def assert_refused(apply, before):
     applied = apply(before, StandardQuantisers)
     weight = next(n for n in applied.nodes if n.output[0] == "w")
     assert weight.domain == "com.microsoft"

@@ -11,7 +11,7 @@ from ..graph.building import array, model
 from .plugging import plugin_nodes, single
 
 
-def refused(before, plugged, **options):
+def assert_refused(before, plugged, **options):
     """Reason ids for which the plugin does not take the only node."""
     after, result = plugged(before, **options)
     assert not plugin_nodes(after)
@@ -27,7 +27,7 @@ def test_a_quantised_weight_is_refused(plugged):
         y = ConvTranspose <strides = [2, 2]> (x, w)
     }"""
     arrays = {"q": np.arange(-36, 36).reshape(6, 3, 2, 2).astype(np.int8), "s": array(3) ** 2}
-    assert refused(model(text, **arrays), plugged) == ["CT544"]
+    assert assert_refused(model(text, **arrays), plugged) == ["CT544"]
     after, _ = plugged(model(text, **arrays), dequantize=True)
     assert len(plugin_nodes(after)) == 1
 
@@ -37,18 +37,18 @@ def test_a_type_is_refused(plugged):
         "g (double[n, 6, h, 5] x) => (double[] y) { y = ConvTranspose <strides = [2, 2]> (x, w) }",
         w=array(6, 3, 2, 2).astype(np.float64),
     )
-    assert refused(before, plugged, target="ort-cuda") == ["CT542"]
+    assert assert_refused(before, plugged, target="ort-cuda") == ["CT542"]
 
 
 def test_old_opsets_and_files_are_refused(plugged):
     text = "g (float[n, 6, h, 5] x) => (float[] y) { y = ConvTranspose <strides = [2, 2]> (x, w) }"
-    assert refused(model(text, opset=10, w=array(6, 3, 2, 2)), plugged) == ["CT545"]
+    assert assert_refused(model(text, opset=10, w=array(6, 3, 2, 2)), plugged) == ["CT545"]
 
 
 def test_four_axes_are_refused(plugged):
     text = "g (float[1, 2, 3, 2, 2, 2] x) => (float[] y) { y = ConvTranspose (x, w) }"
     before = model(text, w=array(2, 3, 2, 2, 1, 2))
-    assert "CT543" in refused(before, plugged, target="ort-cuda", verify=False)
+    assert "CT543" in assert_refused(before, plugged, target="ort-cuda", verify=False)
 
 
 def test_wide_channels_are_left_to_the_library_unless_forced(plugged):
