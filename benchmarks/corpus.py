@@ -3,10 +3,12 @@
     python benchmarks/corpus.py models ../shared/corpus --minutes 25 --json corpus.json
 
 For each model and thread count: `optimize` tunes it as a user would, onnxslim, onnxsim and ONNX
-Runtime's own offline optimiser process it as they come, and then one session of each runs in turn
-(A B C, C B A, ...) on the same inputs. Ratios are medians over rounds of original / variant: above
-1 is faster. The share of ConvTranspose is of the kernel time in ONNX Runtime's profile. Where the
-time gets short, models get less of it each, and the last line says how many got none.
+Runtime's own offline optimiser process it as they come, and then sessions of each run in turn
+(A B C, C B A, ...) on the same inputs, new ones for every round as far as the time allows: where a
+session's memory lies makes small models some percent faster or slower for its whole life. Ratios
+are medians over rounds of original / variant: above 1 is faster. The share of ConvTranspose is of
+the kernel time in ONNX Runtime's profile. Where the time gets short, models get less of it each,
+and the last line says how many got none.
 
 Where tuning keeps the original, the optimised file is a copy of it, and its ratio shows how far
 equal things are apart in this benchmark. The exit code is 1 where a model that was rewritten is
@@ -22,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +40,12 @@ from convt_onnx import OptimizeOptions, OptimizeResult, VerifyOptions, optimize
 from convt_onnx.errors import ConvtError
 from convt_onnx.tuning.options import SizeSet, TuneOptions
 from convt_onnx.tuning.ort import OrtRuntime, ort_runtime
-from convt_onnx.tuning.runtime import Timed
+from convt_onnx.tuning.race import Limits, Loader, Race
 from convt_onnx.tuning.sizes import ModelInputs
 from convt_onnx.tuning.statistics import paired_ratio
 from convt_onnx.verify.session import Arrays, Runner, Source
 
-MIN_ROUNDS, MAX_ROUNDS = 9, 151
-SAMPLE_SECONDS = 2e-3
+MIN_ROUNDS, MAX_ROUNDS = 9, 61
 
 
 def feeds_of(path: Path) -> Arrays:
@@ -82,22 +84,11 @@ def variants(path: Path, ours: Path, folder: Path) -> Iterator[tuple[str, Path]]
             continue
 
 
-def in_turn(entries: Mapping[str, Timed], seconds: float) -> dict[str, list[float]]:
-    """Seconds of a run by name, round by round; nobody leaves early."""
-    for entry in entries.values():
-        entry.seconds(2)
-    # As often in a row for all: the second run finds what it reads in the cache.
-    first = next(iter(entries.values()))
-    fastest = min(first.seconds(1) for _ in range(5))
-    repeats = max(1, min(50, int(SAMPLE_SECONDS / max(fastest, 1e-9)) + 1))
-    samples: dict[str, list[float]] = {name: [] for name in entries}
-    end, rounds = time.perf_counter() + seconds, 0
-    while rounds < MIN_ROUNDS or (rounds < MAX_ROUNDS and time.perf_counter() < end):
-        names = list(entries) if rounds % 2 == 0 else list(entries)[::-1]
-        for name in names:
-            samples[name].append(entries[name].seconds(repeats))
-        rounds += 1
-    return samples
+def in_turn(loaders: Mapping[str, Loader], seconds: float) -> dict[str, list[float]]:
+    """Seconds of a run by name, round by round; nobody leaves early, but what does not run."""
+    race = Race(loaders, Limits(seconds, MAX_ROUNDS, MIN_ROUNDS), to_the_end=True, fresh=True)
+    race.run()
+    return {name: samples for name, samples in race.samples.items() if name not in race.dropped}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +120,18 @@ def line(path: Path, name: str, threads: int, effort: Effort) -> Line:
         if runtime is None:
             raise click.ClickException("onnxruntime is not installed")
         share = conv_transpose_share(path, feeds, threads, folder)
-        entries = dict(_sessions(variants(path, folder / "ours.onnx", folder), runtime, feeds))
-        samples = in_turn(entries, effort.run_seconds)
+        files = variants(path, folder / "ours.onnx", folder)
+        loaders = {name: loader(file, runtime, feeds) for name, file in files}
+        samples = in_turn(loaders, effort.run_seconds)
+    if OURS not in samples:
+        return replace(empty, outcome="what optimize wrote does not run")
     return _described(empty, result, samples, share)
 
 
-def _sessions(
-    files: Iterator[tuple[str, Path]], runtime: OrtRuntime, feeds: Arrays
-) -> Iterator[tuple[str, Timed]]:
-    for name, path in files:
-        proto = onnx.load(path, load_external_data=False)
-        try:
-            yield name, runtime.load(Source(proto, path.parent), feeds)
-        except ConvtError:
-            if name in (ORIGINAL, OURS):
-                raise
+def loader(path: Path, runtime: OrtRuntime, feeds: Arrays) -> Loader:
+    """Makes sessions of a file."""
+    source = Source(onnx.load(path, load_external_data=False), path.parent)
+    return partial(runtime.load, source, feeds)
 
 
 def _described(

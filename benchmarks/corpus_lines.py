@@ -88,8 +88,13 @@ def totals(lines: Sequence[Line], least: float) -> Iterator[str]:
                 f"{threads} threads, rewritten models alone: geometric mean "
                 f"{geometric_mean(changed):.3f} of {len(changed)}, lowest {min(changed):.3f}"
             )
-        kept = sum(x.copied for x in mine)
-        yield f"{threads} threads: the original was kept for {kept} of {len(mine)} models"
+        copies = _ratios([x for x in mine if x.copied], OURS)
+        yield f"{threads} threads: the original was kept for {len(copies)} of {len(mine)} models"
+        if copies:
+            yield (
+                f"{threads} threads, copies of the original: {min(copies):.3f} to "
+                f"{max(copies):.3f} times as fast as it"
+            )
     for x in slower(timed, least):
         yield f"slower: {text(x)}"
 

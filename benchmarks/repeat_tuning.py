@@ -67,8 +67,8 @@ def agreement(path: str, job: Job, taken: Sequence[str], threads: int, seconds: 
     if len(forms) > 1:
         with tempfile.TemporaryDirectory() as folder:
             mine = collector(Path(folder), None, Path(folder), threads)
-            entries = {form: mine.load(job, form, job.shapes[0]) for form in forms}
-        samples = in_turn(entries, seconds)
+            loaders = {form: mine.loader(job, form, job.shapes[0]) for form in forms}
+            samples = in_turn(loaders, seconds)
         slower = {f: paired_ratio(samples[f], samples[commonest]).median for f in forms}
     return Agreement(path, forms, slower, tuple(slower[form] <= CLOSE for form in taken))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,11 +16,11 @@ from convt_onnx import model_io
 from convt_onnx.errors import MissingPartError, UsageError
 from convt_onnx.graph.counting import op_counts
 from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
-from convt_onnx.tuning.choosing import Measured, measured
+from convt_onnx.tuning.choosing import measured
 from convt_onnx.tuning.options import SizeSet, TuneOptions
 from convt_onnx.tuning.ort import ort_runtime
 from convt_onnx.tuning.race import Limits, Race
-from convt_onnx.tuning.runtime import Runtime, Timed
+from convt_onnx.tuning.runtime import Runtime
 from convt_onnx.tuning.sizes import ModelInputs
 from convt_onnx.tuning.times import Timing, speed
 from convt_onnx.verify import Source, Tolerance, VerifyOptions
@@ -227,18 +228,10 @@ def _timed(
 def _raced(
     contestants: Sequence[Contestant], runtime: Runtime, inputs: Inputs, seconds: float
 ) -> dict[str, BenchRun]:
-    entries: dict[str, Timed] = {}
-    found: dict[str, Measured] = {}
-    for i, c in enumerate(contestants):
-        try:
-            entries[c.entry.label] = runtime.load(c.source, inputs.arrays)
-        except RunError as error:
-            if i == 0:
-                raise
-            found[c.entry.label] = Measured(None, None, f"{error.what}: {error.where}")
-    race = Race(entries, Limits(seconds), to_the_end=True)
+    loaders = {c.entry.label: partial(runtime.load, c.source, inputs.arrays) for c in contestants}
+    race = Race(loaders, Limits(seconds), to_the_end=True, fresh=True)
     race.run()
-    found |= measured(race)
+    found = measured(race)
     first = found[race.first].time
     return {
         label: BenchRun(inputs.words, m.time, _speed(first, m.time), m.why)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -23,12 +24,12 @@ from convt_onnx.tuning.choosing import Measured, Pick, choose, measured
 from convt_onnx.tuning.extract import node_model
 from convt_onnx.tuning.jobs import Job, Outcome, Weighed, make_job
 from convt_onnx.tuning.options import TuneOptions
-from convt_onnx.tuning.race import Limits, Race
-from convt_onnx.tuning.runtime import Runtime, Timed
+from convt_onnx.tuning.race import Limits, Loader, Race
+from convt_onnx.tuning.runtime import Runtime
 from convt_onnx.tuning.sizes import ModelInputs, Shape, node_shapes
 from convt_onnx.tuning.statistics import ENOUGH
 from convt_onnx.tuning.times import FormTiming, ModelTiming, NodeTiming, Tuning
-from convt_onnx.verify.session import RunError, Source
+from convt_onnx.verify.session import Source
 
 # Of the whole time, for single nodes; the rest is for the whole model.
 NODE_SHARE = 0.6
@@ -52,7 +53,7 @@ class NodeTuner:
         cache: Times of earlier runs.
         predictor: For what cannot be timed.
         progress: Called with what is timed, and the share of the time that has gone.
-        reverted: Paths of nodes that must stay as they are.
+        reverted: Paths of nodes that must stay as they are, with what stands around them.
         timings: What was measured, by path of the node.
         models: The whole model against the original, once that was timed.
     """
@@ -140,7 +141,11 @@ class NodeTuner:
     def _run(self, jobs: list[Job]) -> None:
         """Small nodes first: what they leave of their share of the time goes to larger ones."""
         end = self.clock() + NODE_SHARE * self.options.seconds - self._seconds
-        jobs = [j for j in jobs if json.dumps(j.key) not in self._outcomes]
+        jobs = [
+            j
+            for j in jobs
+            if json.dumps(j.key) not in self._outcomes and not self.reverted.issuperset(j.paths)
+        ]
         jobs.sort(key=lambda job: job.work)
         for i, job in enumerate(jobs):
             self.tell(f"timing {job.paths[0]} ({i + 1} of {len(jobs)})", i / len(jobs))
@@ -164,7 +169,7 @@ class NodeTuner:
         except (ConvtError, ValueError, MemoryError) as error:
             return Outcome(refusal=Refusal("CT605", str(error).split("\n")[0]))
         heats = tuple(by_shape[s] for s in job.shapes)
-        if any(heat[job.forms[0]].rounds < ENOUGH for heat in heats):
+        if any(map(_undecided, heats)):
             return Outcome(refusal=Refusal("CT604", f"{self.options.seconds:g} s"))
         self.cache.put(job.key, heats)
         return Outcome(heats)
@@ -182,32 +187,25 @@ class NodeTuner:
     def _race(
         self, job: Job, forms: Sequence[str], shape: Shape, seconds: float
     ) -> dict[str, Measured]:
-        start = self.clock()
-        failed: dict[str, Measured] = {}
-        entries: dict[str, Timed] = {}
-        for form in forms:
-            try:
-                entries[form] = self.load(job, form, shape)
-            except RunError as error:
-                if form == forms[0]:
-                    raise
-                failed[form] = Measured(None, None, f"{error.what}: {error.where}")
-        left = max(0.0, seconds - (self.clock() - start))
-        race = Race(entries, Limits(left), self.clock)
+        loaders = {form: self.loader(job, form, shape) for form in forms}
+        race = Race(loaders, Limits(seconds), self.clock, fresh=True)
         race.run()
-        return measured(race) | failed
+        return measured(race)
 
-    def load(self, job: Job, form: str, shape: Shape) -> Timed:
-        """A job's node in a form, ready to run.
+    def loader(self, job: Job, form: str, shape: Shape) -> Loader:
+        """Loads a job's node in a form, ready to run.
 
-        Raises:
-            RunError: The runtime does not load or run it.
+        The loader raises RunError where the runtime does not load or run it.
         """
         made = node_model(job.node, form, job.setting, self.target, shape, job.activation)
-        return self.runtime.load(Source(made.proto, self.folder), made.feeds)
+        return partial(self.runtime.load, Source(made.proto, self.folder), made.feeds)
 
     def _decision(self, expected: Decision, job: Job) -> Decision:
-        outcome = self._outcomes[json.dumps(job.key)]
+        outcome = self._outcomes.get(json.dumps(job.key), Outcome())
+        put_back = expected.path in self.reverted and job.forms[0] == "keep"
+        if put_back and not outcome.heats:
+            self.timings.pop(expected.path, None)
+            return replace(expected, form="keep", reason=Refusal("CT603"))
         if outcome.refusal is not None:
             predicted = self.predictor.applied(expected, job.node, job.setting, job.shapes[0])
             return replace(predicted, reason=outcome.refusal)
@@ -215,8 +213,8 @@ class NodeTuner:
         node_timing = _node_timing(expected, job, outcome, pick)
         self.timings[expected.path] = node_timing
         form, reason = pick.form, _reason(job.forms[0], pick.form)
-        if expected.path in self.reverted and job.forms[0] == "keep":
-            form, reason = "keep", Refusal("CT603", pick.form)
+        if put_back:
+            form, reason = "keep", Refusal("CT603", "" if form == "keep" else form)
         return replace(
             expected,
             form=form,
@@ -232,6 +230,12 @@ def _is_open(w: Weighed, read: ConvTransposeNode) -> bool:
     if w.decision.reason.id not in OPEN_REASONS or read.late is not None:
         return False
     return len(usable) > 1 and read.dtype is not None
+
+
+def _undecided(heat: Mapping[str, Measured]) -> bool:
+    """Whether the time ran out while some form could still have won."""
+    first, *rivals = heat.values()
+    return first.rounds < ENOUGH and any(not m.why for m in rivals)
 
 
 def _reason(first: str, form: str) -> Refusal:

@@ -1,9 +1,16 @@
-"""Runs in turn: A B C, C B A, A B C, ... so that a change of the machine's speed meets all."""
+"""Runs in turn, so that a change of the machine's speed meets all.
+
+Every round has an order of its own, in which nobody follows itself: what runs again at once finds
+in the cache what it reads. Where a session's memory happens to lie makes a small model some percent
+faster or slower for as long as the session lives; a race may therefore load its entries anew for
+every round.
+"""
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from convt_onnx.tuning.runtime import Timed
@@ -23,14 +30,19 @@ HOPELESS_AFTER = 3
 # Slower than this in the very first run, which may be a slow one, where runs are long.
 HOPELESS_AT_ONCE = 5
 LONG_RUN = 0.05
+# Entries are loaded anew as long as this many rounds still fit into the time.
+SURE = 16
+
+Loader = Callable[[], Timed]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long to run: seconds in all, rounds at most."""
+    """How long to run: seconds in all, rounds at most, and at least whatever the time."""
 
     seconds: float
     rounds: int = 100
+    least: int = 1
 
 
 @dataclass(slots=True)
@@ -38,54 +50,96 @@ class Race:
     """Entries timed in turn until it is clear which is the fastest.
 
     Attributes:
-        entries: By name; the first is the one to beat and stays to the end.
+        loaders: Of entries by name; the first is the one to beat and stays to the end.
         margin: What a lead must exceed to count.
         to_the_end: Whether every entry stays, and only the limits end the race.
+        fresh: Whether rounds have entries of their own, loaded for them, as far as the time allows.
+        entries: What is loaded now.
         samples: Seconds of one run by name; the i-th of each are of the same round.
         dropped: Why an entry left early.
     """
 
-    entries: Mapping[str, Timed]
+    loaders: Mapping[str, Loader]
     limits: Limits
     clock: Callable[[], float] = time.perf_counter
     margin: float = MARGIN
     to_the_end: bool = False
+    fresh: bool = False
+    entries: dict[str, Timed] = field(default_factory=dict)
     samples: dict[str, list[float]] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
     _repeats: int = 1
+    _last: str = ""
+    _random: random.Random = field(default_factory=lambda: random.Random(0))
+    _load_seconds: float = 0.0
+    _round_seconds: float = 0.0
 
     @property
     def first(self) -> str:
         """The entry to beat."""
-        return next(iter(self.entries))
+        return next(iter(self.loaders))
 
     @property
     def running(self) -> list[str]:
         """Entries that are still in."""
-        return [name for name in self.entries if name not in self.dropped]
+        return [name for name in self.loaders if name not in self.dropped]
 
     def ratio(self, name: str, to: str) -> Ratio:
         """Time of one entry over another's, in the rounds that both ran."""
         return paired_ratio(self.samples[name], self.samples[to])
 
     def run(self) -> None:
-        """Time the entries; at least one round, whatever the limits."""
+        """Load and time the entries; at least one round, whatever the limits.
+
+        Raises:
+            RunError: The first entry does not load or run.
+        """
         end = self.clock() + self.limits.seconds
+        self.samples = {name: [] for name in self.loaders}
+        start = self.clock()
+        self._load(self.running)
         self._warm_up(end)
+        self._load_seconds = self.clock() - start
         while True:
-            self._round(len(self.samples[self.first]))
-            rounds = len(self.samples[self.first])
-            if rounds >= self.limits.rounds or self.clock() >= end:
+            self._round()
+            rounds, now = len(self.samples[self.first]), self.clock()
+            if rounds >= self.limits.rounds or (rounds >= self.limits.least and now >= end):
                 return
             if not self.to_the_end:
                 self._drop(rounds)
                 if self._decided():
                     return
+            missing = max(1, SURE - rounds) * self._round_seconds
+            if self.fresh and end - now >= self._load_seconds + missing:
+                self._renew()
+
+    def _renew(self) -> None:
+        start = self.clock()
+        names = self.running
+        self._random.shuffle(names)
+        self._load(names)
+        for name in names:
+            if name in self.entries:
+                self._sample(name, WARM_UP)
+        self._load_seconds = self.clock() - start
+
+    def _load(self, names: Sequence[str]) -> None:
+        """All of them together, so that none is given the place that its last one had."""
+        self.entries.clear()
+        for name in names:
+            try:
+                self.entries[name] = self.loaders[name]()
+            except RunError as error:
+                self._fail(name, error)
+
+    def _fail(self, name: str, error: RunError) -> None:
+        if name == self.first:
+            raise error
+        self.dropped[name] = f"{error.what}: {error.where}"
 
     def _warm_up(self, end: float) -> None:
         limit = LONG_RUN
-        for name in self.entries:
-            self.samples[name] = []
+        for name in self.running:
             seconds = self._sample(name, 1)
             if seconds is None:
                 continue
@@ -99,20 +153,29 @@ class Race:
             if name == self.first:
                 self._repeats = min(MAX_REPEATS, int(SAMPLE_SECONDS / max(seconds, 1e-9)) + 1)
 
-    def _round(self, number: int) -> None:
-        order = self.running if number % 2 == 0 else self.running[::-1]
-        for name in order:
+    def _shuffled(self) -> list[str]:
+        """The order of the next round."""
+        order = self.running
+        self._random.shuffle(order)
+        if len(order) > 1 and order[0] == self._last:
+            other = self._random.randrange(1, len(order))
+            order[0], order[other] = order[other], order[0]
+        return order
+
+    def _round(self) -> None:
+        start = self.clock()
+        for name in self._shuffled():
             seconds = self._sample(name, self._repeats)
             if seconds is not None:
                 self.samples[name].append(seconds)
+        self._round_seconds = self.clock() - start
 
     def _sample(self, name: str, runs: int) -> float | None:
+        self._last = name
         try:
             return self.entries[name].seconds(runs)
         except RunError as error:
-            if name == self.first:
-                raise
-            self.dropped[name] = f"{error.what}: {error.where}"
+            self._fail(name, error)
             return None
 
     def _drop(self, rounds: int) -> None:
@@ -129,7 +192,7 @@ class Race:
                 self.dropped[name] = f"not faster than {best}"
 
     def _later(self, name: str, other: str) -> bool:
-        order = list(self.entries)
+        order = list(self.loaders)
         return order.index(name) > order.index(other)
 
     def _decided(self) -> bool:

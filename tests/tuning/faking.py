@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import cycle
 
 import onnx
@@ -53,10 +54,10 @@ class FakeTimed:
         return total / runs
 
 
-def entries(clock: Clock, log: list[str] | None = None, **times: list[float]):
-    """Things to time by name, each with its seconds."""
+def loaders(clock: Clock, log: list[str] | None = None, **times: list[float]):
+    """Loaders by name of things to time; they go on with their seconds when loaded again."""
     log = [] if log is None else log
-    return {n: FakeTimed(clock, cycle(t), log, n) for n, t in times.items()}
+    return {n: partial(FakeTimed, clock, cycle(t), log, n) for n, t in times.items()}
 
 
 @dataclass

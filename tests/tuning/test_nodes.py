@@ -151,6 +151,14 @@ def test_the_more_there_is_to_time_the_less_time_each_has(tuned):
     assert tuned.runtimes[-1].clock.now < 1.1 * seconds
 
 
+def test_hopeless_forms_are_measured_to_be(tuned):
+    result = tuned(model(ONE, w=W), by_form({"keep": 1.0}, rest=9.0))
+    assert reasons(result) == {"up": "CT601"}
+    (node,) = result.tuning.nodes
+    assert node.time_of("keep").runs < 8
+    assert all("times slower" in f.why or "first run" in f.why for f in node.forms[1:])
+
+
 def test_forced_and_skipped_nodes_are_not_timed(tuned):
     proto = model(TWO, w=array(4, 2, 4, 3))
     result = tuned(proto, by_form(FASTER), forms={"a": "overlap-add"}, skip=frozenset({"b"}))
@@ -234,8 +242,8 @@ def test_large_weights_are_not_loaded_all_at_once(tuned, monkeypatch):
     monkeypatch.setattr("convt_onnx.tuning.nodes.MOST_BYTES", 0)
     result = tuned(model(ONE, w=W), by_form(FASTER))
     loaded = [form_of(p) for p in of_one_node(tuned.loaded)]
-    assert loaded[::2] == ["keep"] * (len(loaded) // 2)
-    assert "keep" not in loaded[1::2]
+    pairs = list(zip(loaded[::2], loaded[1::2], strict=True))
+    assert all(pair.count("keep") == 1 for pair in pairs)
     (node,) = result.tuning.nodes
     assert (node.chosen, node.forms[0].form) == ("phases", "keep")
-    assert len(node.forms) == len(loaded) // 2 + 1
+    assert 2 < len(node.forms) <= len(pairs) + 1

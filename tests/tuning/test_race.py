@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count, pairwise, repeat
 
 import pytest
 
 from convt_onnx.tuning.choosing import choose, measured
-from convt_onnx.tuning.race import HOPELESS_AFTER, WARM_UP, Limits, Race
+from convt_onnx.tuning.race import HOPELESS_AFTER, SURE, WARM_UP, Limits, Race
 from convt_onnx.verify.session import RunError
 
-from .faking import Clock, entries
+from .faking import Clock, FakeTimed, loaders
 
 
-def race(clock=None, *, seconds=1e6, rounds=100, log=None, **times):
+def race(clock=None, *, seconds=1e6, rounds=100, least=1, log=None, **times):
     clock = clock or Clock()
-    found = Race(entries(clock, log, **times), Limits(seconds, rounds), clock)
+    found = Race(loaders(clock, log, **times), Limits(seconds, rounds, least), clock)
     found.run()
     return found
 
@@ -28,11 +31,29 @@ def noisy(seconds, seed, spread=0.3):
     return [seconds * (1 + spread * rng.random() ** 4) for _ in range(1000)]
 
 
-def test_turns_go_there_and_back():
+def rounds_of(log, names):
+    """The order of each round, warm-up left out."""
+    turns = log[WARM_UP * names :]
+    return [tuple(turns[i : i + names]) for i in range(0, len(turns), names)]
+
+
+def test_nobody_follows_itself_or_always_the_same():
     log = []
-    race(rounds=3, log=log, keep=[1.0], b=[1.0, 1.0, 1.001], c=[1.0])
-    turns = log[3 * WARM_UP :]
-    assert turns == ["keep", "b", "c", "c", "b", "keep", "keep", "b", "c"]
+    race(rounds=60, log=log, keep=[1.0], b=[1.0, 1.01, 1.001], c=[1.0, 1.02, 1.001, 0.99])
+    rounds = rounds_of(log, 3)
+    assert len(rounds) == 60
+    assert {tuple(sorted(r)) for r in rounds} == {("b", "c", "keep")}
+    turns = [name for r in rounds for name in r]
+    assert not [(x, y) for x, y in pairwise(turns) if x == y]
+    followers = Counter(pairwise(turns))
+    assert len(followers) == 6
+    assert min(followers.values()) > 15
+
+
+def test_two_take_strict_turns():
+    log = []
+    race(rounds=30, log=log, keep=[1.0], b=[1.0, 1.01, 0.99, 1.001])
+    assert set(rounds_of(log, 2)) == {("keep", "b")}
 
 
 def test_warm_up_does_not_count():
@@ -104,6 +125,10 @@ def test_no_time_at_all_proves_nothing():
     assert chosen(found) == "keep"
 
 
+def test_there_may_be_a_least():
+    assert len(race(seconds=0.0, least=5, keep=[1.0, 1.1], b=[1.1, 1.0]).samples["b"]) == 5
+
+
 class Failing:
     def seconds(self, runs):
         raise RunError("it does not run", where="told so")
@@ -111,7 +136,7 @@ class Failing:
 
 def test_what_fails_is_dropped():
     clock = Clock()
-    found = Race(entries(clock, keep=[1.0]) | {"b": Failing()}, Limits(1e6), clock)
+    found = Race(loaders(clock, keep=[1.0]) | {"b": Failing}, Limits(1e6), clock)
     found.run()
     assert found.dropped == {"b": "it does not run: told so"}
     assert measured(found)["b"].time is None
@@ -121,7 +146,7 @@ def test_what_fails_is_dropped():
 def test_the_first_must_run():
     clock = Clock()
     with pytest.raises(RunError):
-        Race({"keep": Failing()} | entries(clock, b=[1.0]), Limits(1e6), clock).run()
+        Race({"keep": Failing} | loaders(clock, b=[1.0]), Limits(1e6), clock).run()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -133,7 +158,7 @@ def test_the_same_choice_on_a_busy_machine(seed):
 def test_to_the_end_nobody_leaves():
     clock = Clock()
     found = Race(
-        entries(clock, a=[1.0], hopeless=[50.0], b=[0.5]),
+        loaders(clock, a=[1.0], hopeless=[50.0], b=[0.5]),
         Limits(1e6, rounds=7),
         clock,
         to_the_end=True,
@@ -141,3 +166,68 @@ def test_to_the_end_nobody_leaves():
     found.run()
     assert found.dropped == {}
     assert {len(samples) for samples in found.samples.values()} == {7}
+
+
+@dataclass
+class Lucky:
+    """Loads things that take the same, each faster or slower for its life by chance."""
+
+    clock: Clock
+    rng: random.Random
+    seconds: float = 0.0
+    order: list[str] = field(default_factory=list)
+
+    def loader(self, name):
+        def load():
+            self.order.append(name)
+            self.clock.now += self.seconds
+            luck = self.rng.choice([1.0, 1.1, 1.2])
+            return FakeTimed(self.clock, (luck + 0.01 * self.rng.random() for _ in count()))
+
+        return load
+
+
+def lucky_race(seed=0, *, limits=None, load_seconds=0.0, **options):
+    lucky = Lucky(Clock(), random.Random(seed), load_seconds)
+    entries = {name: lucky.loader(name) for name in ("keep", "b")}
+    found = Race(entries, limits or Limits(1e6, 40), lucky.clock, **options)
+    found.run()
+    return found, lucky.order
+
+
+def test_luck_at_loading_decides_nothing():
+    once = [chosen(lucky_race(seed)[0]) for seed in range(20)]
+    anew = [chosen(lucky_race(seed, fresh=True)[0]) for seed in range(20)]
+    assert "b" in once
+    assert set(anew) == {"keep"}
+
+
+def test_every_round_has_entries_of_its_own():
+    found, order = lucky_race(limits=Limits(1e6, rounds=20), fresh=True, to_the_end=True)
+    assert len(found.samples["b"]) == 20
+    loads = list(zip(order[::2], order[1::2], strict=True))
+    assert len(loads) == 20
+    assert set(loads) == {("keep", "b"), ("b", "keep")}
+
+
+def test_loading_anew_leaves_enough_time_for_rounds():
+    # A pair takes 20 s to load and about 2.2 s to run.
+    limits = Limits(20 + 3 * 20 + 2.5 * SURE, rounds=99)
+    found, order = lucky_race(limits=limits, load_seconds=10.0, fresh=True, to_the_end=True)
+    assert 2 * 2 <= len(order) <= 2 * 4
+    assert len(found.samples["b"]) >= SURE
+
+
+def test_what_does_not_load_again_is_dropped():
+    clock = Clock()
+    loads = count()
+
+    def b():
+        if next(loads) == 3:
+            raise RunError("it does not load", where="told so")
+        return FakeTimed(clock, repeat(1.0))
+
+    found = Race(loaders(clock, keep=[1.0]) | {"b": b}, Limits(1e6), clock, fresh=True)
+    found.run()
+    assert found.dropped == {"b": "it does not load: told so"}
+    assert len(found.samples["b"]) == 3
