@@ -264,7 +264,7 @@ def _settled(
     tuner: NodeTuner,
     given: InputShapes,
 ) -> Rewrite:
-    """What is faster than the original: the rewrite, one with fewer forms, or neither."""
+    """What is faster than the original: the rewrite, one of fewer nodes, or neither."""
 
     def again() -> Rewrite:
         return _run_passes(model_io.load(path), options, progress, tuner, given)
@@ -272,7 +272,8 @@ def _settled(
     path = first.loaded.path
     asked_for = bool(options.forms or options.passes or options.dequantize or options.plugin)
     asked_for = asked_for or bool(first.context.changes.get(RestorePlugins.name))
-    trial = Trial(tuner, Source(first.loaded.proto, path.parent), asked_for)
+    folds = frozenset() if options.passes else frozenset(cls.name for cls in pipeline.FOLDS)
+    trial = Trial(tuner, Source(first.loaded.proto, path.parent), asked_for, folds)
     settled = trial.settle(first, again)
     if settled is not None:
         return settled

@@ -70,6 +70,11 @@ class Context:
         return self.target.plugin if self.plugin else ""
 
     @property
+    def unfolded(self) -> frozenset[str]:
+        """Paths of nodes that take in nothing from around them."""
+        return self.choice.skip | (self.tuner.reverted if self.tuner else frozenset())
+
+    @property
     def change_count(self) -> int:
         """Changes of all passes so far."""
         return sum(len(lines) for lines in self.changes.values())

@@ -61,7 +61,7 @@ class FoldCrops(Pass):
         tracers: dict[bool, Sizes] = {}
         released: dict[ir.Value, None] = {}
         for found in list(find_nodes(model)):
-            if found.path in self.context.choice.skip:
+            if found.path in self.context.unfolded:
                 continue
             shapes = found.visible(self.context.shapes)
             read = read_node(found.node, found.path, model.ir_version, shapes)

@@ -56,7 +56,7 @@ class FoldNeighbours(Pass):
         writer = Writer(model)
         for found in list(find_nodes(model)):
             candidates = any(is_standard(n, *NEIGHBOURS) for n in readers(tail_of(found)))
-            if found.path in self.context.choice.skip or not candidates:
+            if found.path in self.context.unfolded or not candidates:
                 continue
             shapes = found.visible(self.context.shapes)
             read = read_node(found.node, found.path, model.ir_version, shapes)

@@ -46,7 +46,7 @@ class FoldPads(Pass):
     def run(self, model: ir.Model) -> Iterator[str]:
         """Fold, one line a Pad."""
         for found in list(find_nodes(model)):
-            if found.path in self.context.choice.skip:
+            if found.path in self.context.unfolded:
                 continue
             shapes = found.visible(self.context.shapes)
             evaluator = Evaluator(model.ir_version, found.opset, shapes)

@@ -22,8 +22,10 @@ REASONS = (
         "CT603",
         "put back: the whole model was not faster with it",
         "A form that wins alone may lose in its place, where neighbours change what a runtime can "
-        "fuse or which layout it takes. The whole model was timed in turn with the original, and "
-        "the forms that gain least were put back until it was faster.",
+        "fuse or which layout it takes; and what a node takes in from around it may cost more "
+        "inside, as a crop does that becomes pads. The whole model was timed in turn with the "
+        "original, and the nodes that gain least were put back, with what stands around them, "
+        "until it was faster.",
     ),
     Reason(
         "CT604",

@@ -1,9 +1,10 @@
-"""The whole model against the original, in turn; forms go back until it is faster."""
+"""The whole model against the original, in turn; nodes go back until it is faster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import onnx_ir as ir
 
@@ -15,10 +16,9 @@ from convt_onnx.reasons import Refusal
 from convt_onnx.tuning.choosing import Measured, choose, measured
 from convt_onnx.tuning.nodes import NodeTuner
 from convt_onnx.tuning.race import Limits, Race
-from convt_onnx.tuning.runtime import Timed
 from convt_onnx.tuning.times import ModelTiming, speed
 from convt_onnx.verify.inputs import Inputs
-from convt_onnx.verify.session import RunError, Runner, Source
+from convt_onnx.verify.session import Runner, Source
 
 BEFORE, AFTER = "keep", "rewritten"
 # A whole model has to gain anything at all, beyond doubt; more certainty of a draw is not needed.
@@ -44,11 +44,13 @@ class Trial:
         tuner: Whose runtime, inputs and remaining time are used.
         original: The model as it was.
         forced: Whether the user asked for a change, so that the original is no way out.
+        folds: Names of the passes that leave a reverted node's surroundings alone.
     """
 
     tuner: NodeTuner
     original: Source
     forced: bool
+    folds: frozenset[str]
 
     def settle(self, first: Rewrite, again: Callable[[], Rewrite]) -> Rewrite | None:
         """The rewrite that is faster, None where the original is to be kept.
@@ -56,17 +58,17 @@ class Trial:
         Where the runtime does not run the original there is nothing to be faster than.
 
         Args:
-            first: With every form that won by itself.
-            again: Rewrites the original anew, without the forms that the tuner has reverted.
+            first: With every form that won by itself, and everything folded.
+            again: Rewrites the original anew, without the nodes that the tuner has reverted.
         """
-        rewrite, reference = first, None
+        rewrite, inputs = first, None
         while not _costs_the_same(rewrite):
             try:
-                reference = reference or self._reference()
-                faster = self._faster(rewrite, reference)
+                inputs = inputs or self._inputs()
+                faster = self._faster(rewrite, inputs)
             except ConvtError:
                 return rewrite
-            left = revertible(rewrite.context.decisions)
+            left = self._revertible(rewrite.context)
             if faster or (self.forced and not left):
                 return rewrite
             if not left:
@@ -75,28 +77,43 @@ class Trial:
             rewrite = again()
         return rewrite if self.forced else None
 
-    def _reference(self) -> list[tuple[Inputs, Timed]]:
-        inputs = [i for i, _ in self.tuner.inputs.run(Runner(self.original))]
-        return [(i, self.tuner.runtime.load(self.original, i.arrays)) for i in inputs]
+    def _revertible(self, context: Context) -> list[str]:
+        """Paths of nodes that could be as they were, those that gain least first."""
+        folded = {
+            line.split(": ")[0] for name in self.folds for line in context.changes.get(name, ())
+        }
+        nodes = [
+            d
+            for d in context.decisions
+            if d.path not in self.tuner.reverted and (d.path in folded or _has_other_form(d))
+        ]
+        return [d.path for d in sorted(nodes, key=_gain)]
 
-    def _faster(self, rewrite: Rewrite, reference: Sequence[tuple[Inputs, Timed]]) -> bool:
-        proto = ir.to_proto(rewrite.loaded.model)
-        source = Source(proto, self.original.folder)
+    def _inputs(self) -> list[Inputs]:
+        return [i for i, _ in self.tuner.inputs.run(Runner(self.original))]
+
+    def _faster(self, rewrite: Rewrite, inputs: Sequence[Inputs]) -> bool:
+        source = Source(ir.to_proto(rewrite.loaded.model), self.original.folder)
         # Half of what is left: there may be another try.
-        share = self.tuner.seconds_left() / 2 / len(reference)
+        share = self.tuner.seconds_left() / 2 / len(inputs)
         heats, timings = [], []
-        for inputs, before in reference:
+        for one in inputs:
             self.tuner.tell("timing the whole model")
             with self.tuner.stopwatch():
-                after = self.tuner.runtime.load(source, inputs.arrays)
-                race = Race(
-                    {BEFORE: before, AFTER: after}, Limits(share), self.tuner.clock, margin=MARGIN
-                )
-                race.run()
-            heats.append(measured(race))
-            timings.append(_model_timing(inputs, heats[-1]))
-        self.tuner.models = tuple(timings)
+                heats.append(self._heat(source, one, share))
+            timings.append(_model_timing(one, heats[-1]))
+        self.tuner.models = tuple(t for t in timings if t is not None)
         return choose(heats, self.tuner.weights(len(heats)), margin=MARGIN).form == AFTER
+
+    def _heat(self, source: Source, inputs: Inputs, seconds: float) -> dict[str, Measured]:
+        load = self.tuner.runtime.load
+        loaders = {
+            BEFORE: partial(load, self.original, inputs.arrays),
+            AFTER: partial(load, source, inputs.arrays),
+        }
+        race = Race(loaders, Limits(seconds), self.tuner.clock, margin=MARGIN, fresh=True)
+        race.run()
+        return measured(race)
 
 
 def _costs_the_same(rewrite: Rewrite) -> bool:
@@ -105,16 +122,13 @@ def _costs_the_same(rewrite: Rewrite) -> bool:
     return done <= FREE
 
 
-def revertible(decisions: Sequence[Decision]) -> list[str]:
-    """Paths of nodes that could stay as they are, those that gain least first."""
-    nodes = [
-        d
-        for d in decisions
-        if d.form not in (None, "keep")
-        and d.reason.id in ("CT602", "CT604", "CT605")
-        and any(c.form == "keep" and c.work is not None for c in d.candidates)
-    ]
-    return [d.path for d in sorted(nodes, key=_gain)]
+def _has_other_form(decision: Decision) -> bool:
+    """Whether a node was given a form for speed, and could stay as it is."""
+    return (
+        decision.form not in (None, "keep")
+        and decision.reason.id in ("CT602", "CT604", "CT605")
+        and any(c.form == "keep" and c.work is not None for c in decision.candidates)
+    )
 
 
 def _gain(decision: Decision) -> float:
@@ -136,8 +150,9 @@ def _left(decision: Decision) -> Decision:
     return replace(decision, form=None, reason=reason, after=decision.before)
 
 
-def _model_timing(inputs: Inputs, heat: dict[str, Measured]) -> ModelTiming:
+def _model_timing(inputs: Inputs, heat: dict[str, Measured]) -> ModelTiming | None:
+    """None where the rewritten model does not run."""
     before, after = heat[BEFORE].time, heat[AFTER].time
     if before is None or after is None:
-        raise RunError("the rewritten model does not run", where=heat[AFTER].why)
+        return None
     return ModelTiming(inputs.words, before, after, speed(before, after))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnx
 import pytest
 
@@ -91,6 +93,63 @@ def test_folding_alone_may_win(tuned):
     assert forms(result) == ["keep"]
     assert result.modified
     assert op_types(onnx.load(result.output)) == ["ConvTranspose"]
+
+
+FOLDED = """g (float[1,3,7,5] x) => (float[A,B,C,D] y, float[E,F,G,H] z) {
+  a = ConvTranspose <strides=[2,2]> (x, w)
+  y = Mul (a, scale)
+  b = ConvTranspose <strides=[2,2], pads=[1,0,0,0]> (x, w)
+  z = Mul (b, scale) }"""
+
+
+def folded_speed(proto, *, phases):
+    """Folding y's Mul makes the model slower, folding z's faster."""
+    if proto.graph.name == "node":
+        return {"keep": 2.0, "phases": phases}.get(form_of(proto), 5.0)
+    muls = {n.output[0] for n in proto.graph.node if n.op_type == "Mul"}
+    return 4.0 + 3.0 * ("y" not in muls) - 1.0 * ("z" not in muls)
+
+
+@pytest.mark.parametrize(("phases", "form"), [(9.0, "keep"), (1.0, "phases")])
+def test_what_was_folded_into_a_node_goes_back_with_it(tuned, phases, form):
+    proto = model(FOLDED, w=W, scale=array(4, 1, 1))
+    result = tuned(proto, partial(folded_speed, phases=phases))
+    assert result.tuning.reverted == ("ConvTranspose->a",)
+    assert [(d.form, d.reason.id) for d in result.decisions] == [
+        ("keep", "CT603"),
+        (form, "CT601" if form == "keep" else "CT602"),
+    ]
+    ops = op_types(onnx.load(result.output))
+    assert ops.count("Mul") == 1
+    assert ops.count("ConvTranspose") == 1 + (form == "keep")
+    assert result.tuning.models[0].ratio == pytest.approx(4 / 3)
+
+
+def test_passes_that_were_asked_for_stay(tuned):
+    proto = model(FOLDED, w=W, scale=array(4, 1, 1))
+    result = tuned(proto, partial(folded_speed, phases=9.0), passes=("fold-neighbours", "lower"))
+    assert op_types(onnx.load(result.output)) == ["ConvTranspose", "ConvTranspose"]
+
+
+def test_expected_forms_go_back_too(tuned):
+    text = """g (float[1,21,16,16] x) => (float[A,B,C,D] y) {
+      y = ConvTranspose <strides=[32,32], group=21> (x, w) }"""
+
+    def seconds(proto):
+        """No node runs by itself, and the rewritten model is slower."""
+        if proto.graph.name == "node":
+            return None
+        return 1.0 if op_types(proto) == ["ConvTranspose"] else 2.0
+
+    result = tuned(model(text, w=array(21, 1, 64, 64)), seconds)
+    assert not result.modified
+    assert len(tuned.loaded) > 2
+
+
+def test_a_rewritten_model_that_does_not_run_goes_back(tuned):
+    result = tuned(model(TEXT, w=W), speed(lambda nodes: None if nodes else 4.0))
+    assert forms(result) == [None] * NODES
+    assert result.output.read_bytes() == result.source.read_bytes()
 
 
 def test_what_the_user_asked_for_stays(tuned):
