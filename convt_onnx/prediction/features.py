@@ -9,6 +9,8 @@ A model of one node in one form is walked operator by operator, and each adds to
 * ConvTranspose: for each image and group a GEMM of C_out/g * k rows, C_in/g deep, over the input
   positions; col2im adds its columns up.
 * GEMM packs its right side and takes rows six at a time, positions sixteen at a time.
+* Work is spread over threads, which costs something each time: every blocked convolution, the
+  images and groups of any other one, and a GEMM from so many multiply-adds on.
 * Transpose, DepthToSpace, Slice, Pad, Concat, Gather copy elements, in runs whose length matters;
   moving one axis is cheaper than any other order.
 * What is larger than a core's own cache costs more wherever it is read or written.
@@ -32,6 +34,8 @@ from convt_onnx.tuning.extract import node_graph
 GEMM_ROWS, GEMM_COLUMNS = 6, 16
 # Channels of the blocked layout (AVX2), and how many blocks of filters a kernel computes at once.
 BLOCK, FILTER_BLOCKS = 8, 4
+# Multiply-adds from which MLAS gives a GEMM a second thread.
+THREADED_MACS = 1 << 16
 # What a core's second-level cache holds (512 KiB).
 CACHED_ELEMENTS = 1 << 17
 HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -115,6 +119,11 @@ def _gemm(counts: Counts, rows: int, columns: int, depth: int, times: int) -> No
     counts["gemm_calls"] += times
 
 
+def _is_spread(rows: int, columns: int, depth: int) -> bool:
+    """Whether one GEMM runs in several threads."""
+    return rows * columns * depth >= THREADED_MACS
+
+
 def _half(node: ir.Node, counts: Counts) -> None:
     """float16 is cast to float32 and back around every operator."""
     if node.outputs[0].dtype in HALF:
@@ -130,8 +139,9 @@ def _conv(node: ir.Node, counts: Counts) -> None:
     if _takes_blocks(node, w, group):
         _blocked_conv(counts, x, w, y, group)
         return
-    depth = w[1] * taps
-    _gemm(counts, w[0] // group, positions, depth, y[0] * group)
+    depth, times = w[1] * taps, y[0] * group
+    _gemm(counts, w[0] // group, positions, depth, times)
+    counts["spread"] += times > 1 or _is_spread(w[0] // group, positions, depth)
     if taps > 1 or any(node.attributes.get_ints("pads", [])):
         counts[f"im2col_{min(len(w) - 2, 3)}d"] += y[0] * group * depth * positions
 
@@ -154,6 +164,7 @@ def _blocked_conv(
 ) -> None:
     filters = -(-w[0] // BLOCK) * BLOCK
     positions, taps = y[0] * prod(y[2:]), prod(w[2:])
+    counts["spread"] += 1
     counts["blocked_reordered"] += prod(y) + (prod(x) if w[1] >= BLOCK or group > 1 else 0)
     if w[1] == 1 and group > 1:
         counts["blocked_depthwise_macs"] += positions * filters * taps
@@ -170,8 +181,10 @@ def _conv_transpose(node: ir.Node, counts: Counts) -> None:
     group = node.attributes.get_int("group", 1)
     rows, positions = prod(w[1:]), prod(x[2:])
     _half(node, counts)
-    _gemm(counts, rows, positions, w[0] // group, x[0] * group)
-    columns = x[0] * group * rows * positions
+    depth, times = w[0] // group, x[0] * group
+    _gemm(counts, rows, positions, depth, times)
+    counts["spread"] += times * _is_spread(rows, positions, depth)
+    columns = times * rows * positions
     counts[f"col2im_{min(len(w) - 2, 3)}d"] += columns
     counts["col2im_rows"] += columns // x[-1]
     counts["written"] += prod(_known(node.outputs[0]))
@@ -185,6 +198,7 @@ def _matmul(node: ir.Node, counts: Counts) -> None:
     if len(b) == 2 and batch > 1:
         rows, batch = rows * batch, 1
     _gemm(counts, rows, columns, a[-1], batch)
+    counts["spread"] += batch > 1 or _is_spread(rows, columns, a[-1])
 
 
 def _transpose(node: ir.Node, counts: Counts) -> None:

@@ -67,7 +67,8 @@ class Predictor:
         )
         decision = replace(decision, candidates=candidates)
         best = min(expected, key=lambda form: expected[form])
-        if best == "keep" or expected["keep"] < cost_table().switch_gain * expected[best]:
+        switch = cost_table().switch(self.threads)
+        if best == "keep" or not switch.pays(expected["keep"], expected[best]):
             return decision
         return replace(decision, form=best, reason=Refusal("CT204"))
 

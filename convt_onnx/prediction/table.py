@@ -12,26 +12,51 @@ TABLE_PATH = Path(__file__).with_name("ort_cpu.json")
 
 
 @dataclass(frozen=True, slots=True)
+class Switch:
+    """What a form must be expected to gain before it replaces the node.
+
+    Attributes:
+        gain: How many times faster it must be.
+        saving_us: How many microseconds it must save: of small nodes little is known.
+    """
+
+    gain: float
+    saving_us: float
+
+    def pays(self, keep_us: float, form_us: float) -> bool:
+        """Whether to replace a node of the first time by a form of the second."""
+        return keep_us >= self.gain * form_us and keep_us - form_us >= self.saving_us
+
+
+@dataclass(frozen=True, slots=True)
 class CostTable:
-    """Coefficients by number of threads.
+    """Coefficients and rules by number of threads.
+
+    Wherever `threads` is asked for, 0 and more than were measured are the most that were.
 
     Attributes:
         nanoseconds: Of one count, by threads and name of the count.
-        switch_gain: How many times faster than the node itself a form must be expected to be.
+        switches: When a form replaces the node, by threads.
         environment: What they were measured with.
     """
 
     nanoseconds: Mapping[int, Mapping[str, float]]
+    switches: Mapping[int, Switch]
     environment: str
-    switch_gain: float = 1.1
 
     def micros(self, counts: Mapping[str, float], threads: int) -> float:
-        """Expected time; 0 threads, and more than were measured, are the most that were."""
+        """Expected time."""
+        table = self.nanoseconds[self._nearest(threads)]
+        return sum(table.get(name, 0.0) * count for name, count in counts.items()) / 1e3
+
+    def switch(self, threads: int) -> Switch:
+        """When a form replaces the node."""
+        return self.switches[self._nearest(threads)]
+
+    def _nearest(self, threads: int) -> int:
         most = max(self.nanoseconds)
         wanted = min(threads or most, most)
-        nearest = min(self.nanoseconds, key=lambda n: abs(n - wanted))
-        table = self.nanoseconds[nearest]
-        return sum(table.get(name, 0.0) * count for name, count in counts.items()) / 1e3
+        return min(self.nanoseconds, key=lambda n: abs(n - wanted))
 
 
 @cache
@@ -39,4 +64,5 @@ def cost_table() -> CostTable:
     """The table that comes with the package."""
     document = json.loads(TABLE_PATH.read_text())
     tables = {int(n): dict(table) for n, table in document["nanoseconds"].items()}
-    return CostTable(tables, document["environment"], document["switch_gain"])
+    switches = {int(n): Switch(**switch) for n, switch in document["switch"].items()}
+    return CostTable(tables, switches, document["environment"])

@@ -36,6 +36,7 @@ def test_a_transposed_convolution_is_a_product_and_columns():
         "gemm_packed": times * depth * padded,
         "gemm_written": times * rows * padded,
         "gemm_calls": times,
+        "spread": 0,
         "col2im_2d": times * rows * positions,
         "col2im_rows": times * rows * 5,
         "written": 2 * 8 * 11 * 14,
@@ -49,6 +50,25 @@ def test_a_convolution_that_stays_in_its_layout():
     assert counts["gemm_macs"] == 2 * 2 * 16 * 15
     assert counts["im2col_1d"] == 2 * 15 * 16
     assert "blocked_macs" not in counts
+
+
+@pytest.mark.parametrize(
+    ("text", "weight", "times"),
+    [
+        ("g (float[2,6,5,7] x) => (float[A,B,C,D] y) { y = Conv (x, w) }", (4, 6, 3, 3), 1),
+        ("g (float[1,12,5,7] x) => (float[A,B,C,D] y) { y = Conv (x, w) }", (4, 12, 3, 3), 0),
+        ("g (float[1,12,90,70] x) => (float[A,B,C,D] y) { y = Conv (x, w) }", (4, 12, 3, 3), 1),
+        ("g (float[1,16,5,7] x) => (float[A,B,C,D] y) { y = Conv (x, w) }", (8, 16, 3, 3), 1),
+        (
+            "g (float[2,12,90,70] x) => (float[A,B,C,D] y) { y = ConvTranspose <group=3> (x, w) }",
+            (12, 4, 3, 3),
+            2 * 3,
+        ),
+        ("g (float[2,3,64] x) => (float[A,B,C] y) { y = MatMul (w, x) }", (2, 5, 3), 1),
+    ],
+)
+def test_how_often_work_is_spread_over_threads(text, weight, times):
+    assert counted(text, w=array(*weight))["spread"] == times
 
 
 def test_a_product_needs_no_columns():

@@ -6,13 +6,18 @@ import pytest
 
 from convt_onnx import OptimizeOptions, inspect, optimize
 from convt_onnx.prediction import predictor as predicting
-from convt_onnx.prediction.table import TABLE_PATH, CostTable, cost_table
+from convt_onnx.prediction.table import TABLE_PATH, CostTable, Switch, cost_table
 
 from ..graph.building import array, model, write
 
 ONE = """g (float[1,3,7,5] x) => (float[A,B,C,D] y) {
   [up] y = ConvTranspose <strides=[2,2]> (x, w) }"""
-TABLE = CostTable({1: {"calls": 10.0}, 2: {"calls": 6.0}, 8: {"calls": 3.0}}, "a test")
+GAIN, SAVING = 1.2, 4.0
+TABLE = CostTable(
+    {1: {"calls": 10.0}, 2: {"calls": 6.0}, 8: {"calls": 3.0}},
+    {1: Switch(9.0, 0.0), 2: Switch(1.0, 9e9), 8: Switch(GAIN, SAVING)},
+    "a test",
+)
 
 
 @pytest.mark.parametrize(
@@ -20,13 +25,15 @@ TABLE = CostTable({1: {"calls": 10.0}, 2: {"calls": 6.0}, 8: {"calls": 3.0}}, "a
 )
 def test_the_nearest_number_of_threads(threads, nanoseconds):
     assert TABLE.micros({"calls": 1000, "new": 5}, threads) == nanoseconds
+    assert TABLE.switch(threads) == TABLE.switches[{10: 1, 6: 2, 3: 8}[nanoseconds]]
 
 
 def test_the_table_that_comes_with_the_package():
     table = cost_table()
     assert {1, 2} <= set(table.nanoseconds)
     assert "onnxruntime" in table.environment
-    assert 1 <= table.switch_gain < 2
+    assert set(table.switches) == set(table.nanoseconds)
+    assert all(1 <= s.gain < 2 and 0 <= s.saving_us < 100 for s in table.switches.values())
     for coefficients in table.nanoseconds.values():
         assert all(0 < x < 1e6 for x in coefficients.values())
         assert {"calls", "gemm_macs"} <= set(coefficients)
@@ -41,7 +48,7 @@ def expecting(monkeypatch):
     def install(rest=1e6, **micros):
         def counts(node, form, setting, target, x_shape):
             asked.append((form, tuple(x_shape)))
-            return {"calls": 100 * micros.get(form.replace("-", "_"), rest)}
+            return {"calls": 1000 / 3 * micros.get(form.replace("-", "_"), rest)}
 
         asked = []
         monkeypatch.setattr(predicting, "node_features", counts)
@@ -66,11 +73,19 @@ def test_the_form_that_is_expected_to_be_faster(tmp_path, expecting):
     assert all(c.expected_us is None for c in found.candidates if c.work is None)
 
 
-def test_a_small_gain_is_not_trusted(tmp_path, expecting):
-    expecting(keep=100, phases=100 / TABLE.switch_gain * 1.01)
-    assert (decision(tmp_path).form, decision(tmp_path).reason.id) == ("keep", "CT201")
-    expecting(keep=100, phases=100 / TABLE.switch_gain * 0.99)
-    assert decision(tmp_path).form == "phases"
+@pytest.mark.parametrize(
+    ("keep", "phases", "form"),
+    [
+        (1000, 1000 / GAIN * 1.01, "keep"),
+        (1000, 1000 / GAIN * 0.99, "phases"),
+        (2 * SAVING, 1.01 * SAVING, "keep"),
+        (2 * SAVING, 0.99 * SAVING, "phases"),
+    ],
+)
+def test_a_small_gain_is_not_trusted(tmp_path, expecting, keep, phases, form):
+    expecting(keep=keep, phases=phases)
+    found = decision(tmp_path)
+    assert (found.form, found.reason.id) == (form, "CT201" if form == "keep" else "CT204")
 
 
 def test_other_targets_are_not_predicted(tmp_path, expecting):
