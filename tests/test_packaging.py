@@ -146,7 +146,7 @@ def test_the_wheel_says_what_it_is(wheel):
     assert "\nLicense-Expression: Apache-2.0\n" in metadata
     assert any(n.endswith("/licenses/LICENSE") for n in found)
     (scripts,) = (v.decode() for n, v in found.items() if n.endswith("entry_points.txt"))
-    assert "convt-onnx = convt_onnx.cli:main" in scripts
+    assert "convt-onnx = convt_onnx.__main__:main" in scripts
 
 
 def test_the_core_asks_for_little(wheel):

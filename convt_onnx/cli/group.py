@@ -49,6 +49,13 @@ class LazyGroup(click.Group):
             raise UsageError(f"no command {args[0]!r}", help=hint)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """As click does, which would print an empty line after an interrupt."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise click.Abort from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list for --help, without importing anything."""
         with formatter.section("Commands"):

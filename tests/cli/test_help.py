@@ -157,6 +157,25 @@ print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)
     assert done.stderr.splitlines() == ["code 0", "[]"]
 
 
+@pytest.mark.parametrize("module", ["convt_onnx.cli", "convt_onnx.cli.failure", "click", "onnx_ir"])
+def test_an_interrupt_while_modules_load_is_one_line(tmp_path, module):
+    code = f"""
+import signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["convt-onnx", "optimize", "no.onnx"]
+from convt_onnx.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
