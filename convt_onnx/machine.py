@@ -1,7 +1,8 @@
-"""The processor, the cores, what is installed, and where the user's cache is."""
+"""The processor, the cores, the GPU, what is installed, and where the user's cache is."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import os
 import platform
@@ -16,6 +17,21 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def gpu() -> str:
+    """Name of the first CUDA device that this process may use, "" where there is none."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return ""
+    name, device = ctypes.create_string_buffer(256), ctypes.c_int()
+    failed = (
+        driver.cuInit(0)
+        or driver.cuDeviceGet(ctypes.byref(device), 0)
+        or driver.cuDeviceGetName(name, len(name), device)
+    )
+    return "" if failed else name.value.decode()
 
 
 def cores() -> int:

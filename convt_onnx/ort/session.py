@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from convt_onnx.errors import UsageError
+from convt_onnx.ort.provider import CUDA, preload_libraries
 from convt_onnx.ort.registration import Registration, register
 from convt_onnx.suggest import did_you_mean
 from convt_onnx.verify.session import one_line, onnxruntime
 
-CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+CPU = "CPUExecutionProvider"
 # The kernels read and write 16 bytes at once.
 ALIGNMENT = 16
 # Kinds of devices in DLPack, https://dmlc.github.io/dlpack: kDLCPU, kDLCUDA, kDLCUDAHost.
@@ -150,10 +151,9 @@ class Session:
 
 
 def _providers(tf32: bool, cuda_graph: bool) -> list[Any]:
-    ort = onnxruntime()
-    if CUDA not in ort.get_available_providers():
+    if CUDA not in onnxruntime().get_available_providers():
         return [CPU]
-    ort.preload_dlls()  # the CUDA libraries of pip's nvidia packages
+    preload_libraries()
     options = {"use_tf32": str(int(tf32)), "enable_cuda_graph": str(int(cuda_graph))}
     return [(CUDA, options), CPU]
 

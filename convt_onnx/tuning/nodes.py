@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import onnx_ir as ir
 from convt_onnx.collector import collect_after
 from convt_onnx.decision import Decision
 from convt_onnx.errors import ConvtError
+from convt_onnx.forms.plugin import PLUGIN
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.reasons import Refusal
@@ -29,7 +30,7 @@ from convt_onnx.tuning.runtime import Runtime
 from convt_onnx.tuning.sizes import ModelInputs, Shape, node_shapes
 from convt_onnx.tuning.statistics import ENOUGH
 from convt_onnx.tuning.times import FormTiming, ModelTiming, NodeTiming, Tuning
-from convt_onnx.verify.session import Source
+from convt_onnx.verify.session import Arrays, RunError, Source
 
 # Of the whole time, for single nodes; the rest is for the whole model.
 NODE_SHARE = 0.6
@@ -76,6 +77,7 @@ class NodeTuner:
     def decide(self, model: ir.Model, nodes: Sequence[Weighed]) -> list[Decision]:
         """The decisions, by measurement where there is one to make."""
         jobs = self.jobs(model, nodes)
+        self._prepare(jobs)
         with self.stopwatch():
             self._run(jobs)
         by_path = {path: job for job in jobs for path in job.paths}
@@ -138,14 +140,33 @@ class NodeTuner:
         """Report progress: a share of 0 to 1, by the time that has gone unless it is known."""
         self.progress(what, self._seconds / self.options.seconds if share is None else share)
 
-    def _run(self, jobs: list[Job]) -> None:
-        """Small nodes first: what they leave of their share of the time goes to larger ones."""
-        end = self.clock() + NODE_SHARE * self.options.seconds - self._seconds
-        jobs = [
+    def prepare(self, source: Source) -> None:
+        """What a runtime does once, before the time for tuning runs; loading says what fails."""
+        with suppress(RunError):
+            self.runtime.prepare(source)
+
+    def _prepare(self, jobs: Sequence[Job]) -> None:
+        for job in self._new(jobs):
+            if PLUGIN.name not in job.forms or self.cache.get(job.key) is not None:
+                continue
+            self.tell(f"compiling kernels for {job.paths[0]}")
+            # What is wrong with the node comes up again, as a reason, when it is timed.
+            with suppress(ConvtError, ValueError, MemoryError):
+                for shape in dict.fromkeys(job.shapes):
+                    self.prepare(self._source(job, PLUGIN.name, shape)[0])
+
+    def _new(self, jobs: Sequence[Job]) -> list[Job]:
+        """What is still to be timed."""
+        return [
             j
             for j in jobs
             if json.dumps(j.key) not in self._outcomes and not self.reverted.issuperset(j.paths)
         ]
+
+    def _run(self, jobs: list[Job]) -> None:
+        """Small nodes first: what they leave of their share of the time goes to larger ones."""
+        end = self.clock() + NODE_SHARE * self.options.seconds - self._seconds
+        jobs = self._new(jobs)
         jobs.sort(key=lambda job: job.work)
         for i, job in enumerate(jobs):
             self.tell(f"timing {job.paths[0]} ({i + 1} of {len(jobs)})", i / len(jobs))
@@ -197,8 +218,12 @@ class NodeTuner:
 
         The loader raises RunError where the runtime does not load or run it.
         """
+        return partial(self.runtime.load, *self._source(job, form, shape))
+
+    def _source(self, job: Job, form: str, shape: Shape) -> tuple[Source, Arrays]:
+        """The node as a model of its own, and its inputs."""
         made = node_model(job.node, form, job.setting, self.target, shape, job.activation)
-        return partial(self.runtime.load, Source(made.proto, self.folder), made.feeds)
+        return Source(made.proto, self.folder), made.feeds
 
     def _decision(self, expected: Decision, job: Job) -> Decision:
         outcome = self._outcomes.get(json.dumps(job.key), Outcome())

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import onnx
 
-from convt_onnx.machine import cores, processor
+from convt_onnx.machine import cores, gpu, processor
+from convt_onnx.ort.provider import CUDA, cuda_works
 from convt_onnx.plugin_node import DOMAIN
 from convt_onnx.verify.session import Arrays, RunError, Source, one_line, onnxruntime
 
 # Where a provider wants its inputs and outputs.
-DEVICES = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": "cuda"}
+DEVICES = {"CPUExecutionProvider": "cpu", CUDA: "cuda"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,11 @@ class OrtRuntime:
     threads: int
     name: str
     device: str
+
+    def prepare(self, source: Source) -> None:
+        """Compile the kernels of a model's plugin nodes."""
+        if _has_plugins(source.proto):
+            _register(onnxruntime().SessionOptions(), source.proto)
 
     def load(self, source: Source, feeds: Arrays) -> OrtTimed:
         """A session, its inputs bound; raises RunError where it does not load or run."""
@@ -59,7 +64,7 @@ class OrtRuntime:
             "session.model_external_initializers_file_folder_path", str(source.folder.resolve())
         )
         providers = list(dict.fromkeys([self.provider, "CPUExecutionProvider"]))
-        if any(f.domain == DOMAIN for f in source.proto.functions):
+        if _has_plugins(source.proto):
             _register(options, source.proto)
         try:
             data = source.proto.SerializeToString()
@@ -88,6 +93,10 @@ class OrtTimed:
             raise RunError("ONNX Runtime does not run the model", where=one_line(error)) from error
 
 
+def _has_plugins(proto: onnx.ModelProto) -> bool:
+    return any(f.domain == DOMAIN for f in proto.functions)
+
+
 def _register(options: Any, proto: onnx.ModelProto) -> None:
     """Plugin nodes are timed as the kernels that they are written for."""
     from convt_onnx.ort.registration import register
@@ -98,12 +107,14 @@ def _register(options: Any, proto: onnx.ModelProto) -> None:
 
 
 def ort_runtime(provider: str, threads: int) -> OrtRuntime | None:
-    """ONNX Runtime with that provider, None where either is absent."""
+    """ONNX Runtime with that provider, None where either is absent or does not work."""
     try:
         import onnxruntime as ort
     except ImportError:
         return None
     if provider not in DEVICES or provider not in ort.get_available_providers():
+        return None
+    if provider == CUDA and not cuda_works():
         return None
     name = f"onnxruntime {ort.__version__} {provider}"
     return OrtRuntime(provider, threads, name, _device(provider))
@@ -111,15 +122,6 @@ def ort_runtime(provider: str, threads: int) -> OrtRuntime | None:
 
 def _device(provider: str) -> str:
     """The first GPU, or the processor and the cores that this process may use."""
-    if DEVICES[provider] == "cuda" and (gpu := _gpu()):
-        return gpu
+    if provider == CUDA:
+        return gpu()
     return f"{processor()}, {cores()} cores"
-
-
-def _gpu() -> str:
-    """As NVIDIA's driver names it; "" where it does not say."""
-    for info in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
-        for line in info.read_text().splitlines():
-            if line.startswith("Model:"):
-                return line.partition(":")[2].strip()
-    return ""

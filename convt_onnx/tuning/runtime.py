@@ -33,6 +33,14 @@ class Runtime(Protocol):
         """Threads that a model may use; 0 leaves that to the runtime."""
         ...
 
+    def prepare(self, source: Source) -> None:
+        """Do what is done once for all loads of a model: it is not measuring, and may take long.
+
+        Raises:
+            RunError: It cannot be done; `load` then says the same.
+        """
+        ...
+
     def load(self, source: Source, feeds: Arrays) -> Timed:
         """Load a model.
 

@@ -94,6 +94,7 @@ class Trial:
 
     def _faster(self, rewrite: Rewrite, inputs: Sequence[Inputs]) -> bool:
         source = Source(ir.to_proto(rewrite.loaded.model), self.original.folder)
+        self.tuner.prepare(source)
         # Half of what is left: there may be another try.
         share = self.tuner.seconds_left() / 2 / len(inputs)
         heats, timings = [], []

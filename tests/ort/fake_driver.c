@@ -9,6 +9,11 @@ result cuDeviceGetAttribute(int *value, int attribute, int device) {
     *value = attribute == 75 ? 9 : 0;
     return device;
 }
+result cuDeviceGetName(char *name, int length, int device) {
+    const char text[] = "Fake GPU 9000";
+    for (int i = 0; i < length && i < (int)sizeof text; i++) name[i] = text[i];
+    return device;
+}
 result cuCtxGetCurrent(void **context) { return *context = 0, 0; }
 result cuCtxGetDevice(int *device) { return *device = 0, 0; }
 result cuModuleLoadDataEx(void) { return 1; }

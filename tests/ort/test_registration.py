@@ -17,6 +17,7 @@ import torch
 
 from convt_onnx import Session, optimize, register
 from convt_onnx.errors import MissingPartError, UsageError
+from convt_onnx.machine import gpu
 from convt_onnx.optimization import OptimizeOptions
 from convt_onnx.ort import registration
 from convt_onnx.plugin_node import DOMAIN
@@ -163,6 +164,12 @@ def has(path, record, folder, *, capability=90, sizes=(None, None), tf32=True, w
     return registration.has_kernel(
         registration.open_library(path), Wanted(record, kernel), capability, folder
     )
+
+
+def test_the_gpu_is_named_by_its_driver(on_fake_device):
+    assert gpu() == ""
+    done = on_fake_device("from convt_onnx.machine import gpu; print(gpu())")
+    assert done.stdout == "Fake GPU 9000\n", done.stderr
 
 
 def test_kernels_are_found_by_attributes_sizes_and_device(tmp_path):

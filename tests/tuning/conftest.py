@@ -21,8 +21,10 @@ class Tuned:
     monkeypatch: pytest.MonkeyPatch
     runtimes: list[FakeRuntime] = field(default_factory=list)
 
-    def __call__(self, proto: onnx.ModelProto, speed, *, tune=None, **options) -> OptimizeResult:
-        runtime = FakeRuntime(speed, Clock())
+    def __call__(
+        self, proto: onnx.ModelProto, speed, *, tune=None, prepare_seconds=0.0, **options
+    ) -> OptimizeResult:
+        runtime = FakeRuntime(speed, Clock(), prepare_seconds=prepare_seconds)
         self.runtimes.append(runtime)
         self.monkeypatch.setattr(
             "convt_onnx.tuning.start.runtime_for",

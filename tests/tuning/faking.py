@@ -71,6 +71,12 @@ class FakeRuntime:
     threads: int = 0
     loaded: list[onnx.ModelProto] = field(default_factory=list)
     timed: list[FakeTimed] = field(default_factory=list)
+    prepared: list[onnx.ModelProto] = field(default_factory=list)
+    prepare_seconds: float = 0.0
+
+    def prepare(self, source) -> None:
+        self.prepared.append(source.proto)
+        self.clock.now += self.prepare_seconds
 
     def load(self, source, feeds) -> FakeTimed:
         onnx.checker.check_model(source.proto)

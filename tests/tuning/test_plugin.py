@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import onnxruntime as ort
 import pytest
 
+from convt_onnx.ort.provider import cuda_works
 from convt_onnx.ort.registration import Registration
 from convt_onnx.plugin_node import DOMAIN
 from convt_onnx.tuning import ort as timing
@@ -60,3 +62,30 @@ def test_a_plugin_that_cannot_be_registered_is_not_timed_as_its_function(
     with pytest.raises(RunError) as caught:
         runtime.load(Source(one, tmp_path), {})
     assert caught.value.where == "Triton is not installed"
+
+
+def test_kernels_are_compiled_before_the_time_runs(tuned, proto, tmp_path):
+    slow = TuneOptions(seconds=2000, cache=tmp_path / "times")
+    given = {"target": "ort-cuda", "plugin": True, "tune": slow, "prepare_seconds": 1e6}
+    result = tuned(proto, by_kind(1.0, 2.0), **given)
+    assert [d.form for d in result.decisions] == ["plugin"]
+    assert result.tuning.seconds < 1e4
+    single, whole = tuned.runtimes[-1].prepared
+    assert (single.graph.name, whole.graph.name) == ("node", proto.graph.name)
+    assert is_plugin(single)
+    assert is_plugin(whole)
+    again = tuned(proto, by_kind(1.0, 2.0), **given)
+    assert again.tuning.nodes[0].cached
+    assert [p.graph.name for p in tuned.runtimes[-1].prepared] == [proto.graph.name]
+
+
+def test_a_provider_that_is_installed_but_does_not_start_times_nothing(monkeypatch, capsys):
+    """ONNX Runtime makes a session on the CPU then, which is not what was asked for."""
+    cuda_works.cache_clear()
+    names = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(ort, "get_available_providers", lambda: names)
+    with pytest.warns(UserWarning, match="not in available provider names"):
+        assert timing.ort_runtime("CUDAExecutionProvider", 0) is None
+    assert timing.ort_runtime("CPUExecutionProvider", 0) is not None
+    cuda_works.cache_clear()
+    assert capsys.readouterr().out == ""
