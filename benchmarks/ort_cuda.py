@@ -1,13 +1,15 @@
 """ONNX Runtime's CUDA provider: models as they were, and optimised with and without the plugin.
 
-    python benchmarks/ort_cuda.py prepare --folder F --suites flaggems models
+    python benchmarks/ort_cuda.py prepare --folder F --suites flaggems models deployed
     python benchmarks/ort_cuda.py share --folder F
     python benchmarks/ort_cuda.py time --folder F --json ort_cuda.json
     python benchmarks/ort_cuda.py show ort_cuda.json --svg ort_cuda.svg
 
 Times are whole runs of a session through IOBinding, the session's own overhead included: medians
 of blocks that take turns. `prepare` needs torch, onnxscript and Triton, and no GPU. TF32 is
-allowed on all sides, as ONNX Runtime does by default.
+allowed on all sides, as ONNX Runtime does by default. `share` and `time` take --budget SECONDS,
+go through the cases in the order in which `prepare` was told the suites, write their file after
+each case, and say what was left out.
 """
 
 from __future__ import annotations
@@ -18,12 +20,16 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from environment import environment
-from ort_cuda_report import print_tables, write_svg
+from ort_cuda_report import VARIANTS, print_tables, write_svg
+
+from convt_onnx.machine import gpu, installed_version
 
 MAX_DIFFERENCE = {"float32": 5e-3, "float16": 2e-2}
 SHARES = "shares.json"
@@ -35,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     steps = parser.add_subparsers(dest="step", required=True)
     prepare = steps.add_parser("prepare")
-    prepare.add_argument("--suites", nargs="+", default=["flaggems", "models"])
+    prepare.add_argument("--suites", nargs="+", default=["flaggems", "models", "deployed"])
     prepare.add_argument("--batches", nargs="+", type=int, default=[1, 8])
     prepare.add_argument("--dtypes", nargs="+", default=["float32", "float16"])
     prepare.add_argument("--archs", nargs="+", type=int, default=[90])
@@ -43,8 +49,7 @@ def main() -> None:
     prepare.add_argument("--processes", type=int, default=os.cpu_count())
     run = steps.add_parser("time")
     run.add_argument("--json", type=Path, required=True)
-    run.add_argument("--seconds", type=float, default=0.25, help="for each session")
-    run.add_argument("--budget", type=float, default=1e9, help="seconds for everything")
+    run.add_argument("--seconds", type=float, default=0.25, help="of timing for each case")
     run.add_argument("--provider", default="CUDAExecutionProvider")
     run.add_argument("--no-graphs", action="store_true")
     for step in (prepare, run):
@@ -55,6 +60,8 @@ def main() -> None:
     share = steps.add_parser("share", help="before `time`, for models: ConvTranspose's share")
     share.add_argument("--batches", nargs="+", type=int, default=[1, 8])
     share.add_argument("--folder", type=Path, required=True)
+    for step in (run, share):
+        step.add_argument("--budget", type=float, default=1e9, help="seconds for everything")
     arguments = parser.parse_args()
     {"prepare": _prepare, "time": _time, "show": _show, "share": _share}[arguments.step](arguments)
 
@@ -71,16 +78,26 @@ def _prepare(arguments: argparse.Namespace) -> None:
 def _time(arguments: argparse.Namespace) -> None:
     cases = json.loads((arguments.folder / "cases.json").read_text())
     end = time.monotonic() + arguments.budget
-    rows = []
+    document: dict[str, Any] = {"environment": _environment(), "rows": [], "left_out": []}
     for case in cases:
-        if time.monotonic() > end:
-            print(f"not timed, out of time: {case['suite']} {case['row']}", flush=True)
+        name = f"{case['suite']} {case['row']} {case['dtype']} b{case['batch']}"
+        start = time.monotonic()
+        if start > end:
+            document["left_out"].append(name)
             continue
-        rows.append(measure(case, arguments))
-        document = {"environment": _environment(), "rows": rows}
-        arguments.json.write_text(json.dumps(document, indent=1))
+        document["rows"].append(measure(case, arguments))
+        _save(arguments.json, document)
+        print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
         gc.collect()
-    print_tables(rows)
+    _save(arguments.json, document)
+    print_tables(document)
+
+
+def _save(path: Path, document: dict[str, Any]) -> None:
+    """In one step: what is there is whole whenever the time runs out."""
+    aside = path.with_suffix(".part")
+    aside.write_text(json.dumps(document, indent=1))
+    aside.replace(path)
 
 
 def measure(case: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
@@ -94,40 +111,50 @@ def measure(case: dict[str, Any], arguments: argparse.Namespace) -> dict[str, An
     if "original" not in case["files"]:
         return row
     feeds = inputs_of(arguments.folder / case["files"]["original"])
+    with ThreadPoolExecutor() as pool:
+        waiting = {
+            (v, g): pool.submit(_open, case, arguments, v, g) for v, g in _kinds(case, arguments)
+        }
+        wait(waiting.values())
     for key, graph in (("times", False), ("graph", True)):
-        if graph and (arguments.no_graphs or arguments.provider != "CUDAExecutionProvider"):
-            continue
-        sessions = _sessions(case, arguments, feeds, row, graph)
+        sessions = _warm({v: f for (v, g), f in waiting.items() if g is graph}, feeds, row, graph)
         if sessions:
             timed = interleaved_us(list(sessions.values()), arguments.seconds)
             row[key] = dict(zip(sessions, timed, strict=True))
         if not graph:
             _compare(case, row, {v: s.outputs() for v, s in sessions.items()})
-        del sessions
-        gc.collect()
     shares = arguments.folder / SHARES
     if shares.is_file():
         row["share"] = json.loads(shares.read_text()).get(case["files"]["original"])
     return row
 
 
-def _sessions(
-    case: dict[str, Any],
-    arguments: argparse.Namespace,
-    feeds: Any,
-    row: dict[str, Any],
-    graph: bool,
+def _kinds(case: dict[str, Any], arguments: argparse.Namespace) -> list[tuple[str, bool]]:
+    """Variant, and whether with a CUDA graph."""
+    graphs = not arguments.no_graphs and arguments.provider == "CUDAExecutionProvider"
+    plain = [(v, False) for v in case["files"]]
+    return plain + [(v, True) for v in VARIANTS if v in case["files"] and graphs]
+
+
+def _open(case: dict[str, Any], arguments: argparse.Namespace, variant: str, graph: bool) -> Any:
+    """Opening a session is the processor's work, and several are opened at once."""
+    from ort_cuda_sessions import opened
+
+    library = arguments.folder / "libconvt_ort.so" if variant == "plugin" else None
+    path = arguments.folder / case["files"][variant]
+    return opened(path, arguments.provider, library=library, graph=graph)
+
+
+def _warm(
+    waiting: dict[str, Future[Any]], feeds: Any, row: dict[str, Any], graph: bool
 ) -> dict[str, Any]:
+    """The sessions one after the other: each one's first run times cuDNN's algorithms."""
     from ort_cuda_sessions import bound
 
     made = {}
-    for variant, name in case["files"].items():
-        if graph and variant not in ("original", "standard", "plugin"):
-            continue
-        library = arguments.folder / "libconvt_ort.so" if variant == "plugin" else None
-        path = arguments.folder / name
+    for variant, future in waiting.items():
         try:
-            made[variant] = bound(path, feeds, arguments.provider, library=library, graph=graph)
+            made[variant] = bound(future.result(), feeds)
         except Exception as error:  # onnxruntime's exceptions share no base of their own
             label = f"{variant}{' with a graph' if graph else ''}"
             row["errors"][label] = " ".join(str(error).split())[:300]
@@ -152,17 +179,28 @@ def _share(arguments: argparse.Namespace) -> None:
     if os.environ.get("CUDA_LAUNCH_BLOCKING") != "1":
         os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.argv])
-    shares = {}
-    for case in json.loads((arguments.folder / "cases.json").read_text()):
+    end = time.monotonic() + arguments.budget
+    shares: dict[str, float] = {}
+    cases = json.loads((arguments.folder / "cases.json").read_text())
+    wanted = [c for b in arguments.batches for c in cases if c["batch"] == b]
+    for case in wanted:
         name = case["files"].get("original")
-        if name is not None and case["batch"] in arguments.batches:
+        if name is None or case["suite"] != "models":
+            continue
+        if time.monotonic() > end:
+            print(f"{name}: left out", flush=True)
+            continue
+        try:
             shares[name] = conv_transpose_share(arguments.folder / name)
-            print(f"{name}: {shares[name]:.1%}", flush=True)
-    (arguments.folder / SHARES).write_text(json.dumps(shares, indent=1))
+        except Exception as error:  # onnxruntime's exceptions share no base of their own
+            print(f"{name}: {' '.join(str(error).split())[:300]}", flush=True)
+            continue
+        print(f"{name}: {shares[name]:.1%}", flush=True)
+        (arguments.folder / SHARES).write_text(json.dumps(shares, indent=1))
 
 
 def conv_transpose_share(path: Path) -> float:
-    """Of one model."""
+    """Of one model, in the fastest of its runs."""
     import onnxruntime as ort
     from ort_cuda_sessions import inputs_of, providers
 
@@ -178,24 +216,31 @@ def conv_transpose_share(path: Path) -> float:
     profile = Path(session.end_profiling())
     nodes = [e for e in json.loads(profile.read_text()) if e.get("cat") == "Node"]
     profile.unlink()
-    last = nodes[-(len(nodes) // PROFILED_RUNS) :]  # the first run searches algorithms
-    total = sum(e["dur"] for e in last if not e["args"]["op_name"].startswith("Memcpy"))
-    return float(sum(e["dur"] for e in last if e["args"]["op_name"] == "ConvTranspose") / total)
+    return share_of(nodes, PROFILED_RUNS)
+
+
+def share_of(events: Sequence[dict[str, Any]], runs: int) -> float:
+    """ConvTranspose's share in the fastest run; `events` are those of the nodes, run by run."""
+    kept = [e for e in events if not e["args"]["op_name"].startswith("Memcpy")]
+    each = len(kept) // runs
+    slices = [kept[i * each : (i + 1) * each] for i in range(runs)]
+    fastest = min(slices, key=lambda nodes: sum(e["dur"] for e in nodes))
+    total = sum(e["dur"] for e in fastest)
+    return float(sum(e["dur"] for e in fastest if e["args"]["op_name"] == "ConvTranspose") / total)
 
 
 def _environment() -> str:
     import onnxruntime as ort
-    import torch
 
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    versions = environment(("onnx", "onnx-ir", "numpy", "triton"))
-    return f"{gpu}; ONNX Runtime {ort.__version__}; {versions}"
+    packages = ("onnx", "onnx-ir", "numpy", "triton", "nvidia-cudnn-cu13")
+    versions = environment([p for p in packages if installed_version(p)])
+    return f"{gpu() or 'no GPU'}; ONNX Runtime {ort.__version__}; {versions}"
 
 
 def _show(arguments: argparse.Namespace) -> None:
     document = json.loads(arguments.json.read_text())
     print(document["environment"])
-    print_tables(document["rows"])
+    print_tables(document)
     if arguments.svg is not None:
         write_svg(document, arguments.svg)
 

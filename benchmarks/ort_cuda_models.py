@@ -6,11 +6,12 @@ Needs torch, onnxscript and Triton; no GPU. Folder/cases.json lists what was mad
 from __future__ import annotations
 
 import json
-import multiprocessing
+import os
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +23,7 @@ from onnx import helper, numpy_helper
 
 from convt_onnx import ConvtError, OptimizeOptions, optimize
 from convt_onnx.models import exporting, get
-from convt_onnx.plugins.onnxruntime import build, kernel_file
+from convt_onnx.plugins.onnxruntime import build
 from convt_onnx.plugins.onnxruntime.wanted import compile_text, wanted_kernels
 from convt_onnx.tuning.options import TuneOptions
 
@@ -41,6 +42,8 @@ MODELS = {
     "unet": "full",
     "unet3d": "full",
 }
+# What takes longest to write.
+SLOW = ("fcn8s", "hifigan", "codec", "unet")
 # Forms of standard operators that are timed against each other, node by node.
 FORMS = ("conv", "gemm", "phases", "phases-window", "phases-split", "overlap-add", "undilate")
 
@@ -89,23 +92,36 @@ def jobs(suites: list[str], batches: list[int], dtypes: list[str], forms: bool) 
 def prepare(
     folder: Path, wanted: list[Job], processes: int, library: Path, capabilities: list[int]
 ) -> list[Case]:
-    """Write the models, then a library with the kernels of those with plugin nodes."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(processes) as pool:
-        cases = pool.map(partial(make, folder), wanted, chunksize=1)
-        files = [folder / c.files["plugin"] for c in cases if "plugin" in c.files]
-        found = list(dict.fromkeys(w for ws in pool.map(_wanted, files, chunksize=1) for w in ws))
-        compile_jobs = [(w, c) for w in found for c in capabilities]
-        texts = pool.map(compile_text, compile_jobs, chunksize=1)
-    build.build(library, texts)
-    keys = {kernel_file.key(w.record) for w in found}
-    print(f"{len(cases)} cases, {len(texts)} kernels of {len(keys)} nodes", flush=True)
-    (folder / "cases.json").write_text(json.dumps([asdict(c) for c in cases], indent=1))
-    return cases
+    """Write the models, and a library with the kernels of those with plugin nodes.
+
+    Kernels are compiled while other models are still being written.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each process
+    cases: dict[Job, Case] = {}
+    texts: dict[tuple[Any, int], Future[str]] = {}
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        longest_first = sorted(wanted, key=lambda j: (j.row not in SLOW, j.suite != "models"))
+        made = {pool.submit(make, folder, job): job for job in longest_first}
+        for future in as_completed(made):
+            cases[made[future]], kernels = future.result()
+            for compiled in ((k, c) for k in kernels for c in capabilities):
+                if compiled not in texts:
+                    texts[compiled] = pool.submit(compile_text, compiled)
+            _say(cases[made[future]], len(cases), len(wanted))
+        build.build(library, [t.result() for t in texts.values()])
+    ordered = [cases[job] for job in wanted]
+    print(f"{len(ordered)} cases, {len(texts)} kernels", flush=True)
+    (folder / "cases.json").write_text(json.dumps([asdict(c) for c in ordered], indent=1))
+    return ordered
 
 
-def make(folder: Path, job: Job) -> Case:
-    """The original, and what the target makes of it with and without the plugin."""
+def _say(case: Case, count: int, total: int) -> None:
+    line = f"{count}/{total} {case.suite} {case.row} {case.dtype} b{case.batch}"
+    print(f"{line}: {case.seconds:.1f} s {case.missing or ''}", flush=True)
+
+
+def make(folder: Path, job: Job) -> tuple[Case, list[Any]]:
+    """The original, what the target makes of it with and without the plugin, and its kernels."""
     start = time.perf_counter()
     case = Case(job.suite, job.row, job.dtype, job.batch)
     path = folder / f"{job.name}.onnx"
@@ -118,14 +134,17 @@ def make(folder: Path, job: Job) -> Case:
         case.files["original"] = path.name
     except Exception as error:  # torch's exporters raise classes of their own
         case.missing["original"] = " ".join(str(error).split())[:200]
-        return case
+        return case, []
     _optimised(case, path, "standard", plugin=False)
     always = {} if job.suite == "models" else {"all": "plugin"}
     _optimised(case, path, "plugin", plugin=True, forms=always)
     for form in FORMS if job.forms else ():
         _optimised(case, path, form, forms={"ConvTranspose": form})
+    kernels = (
+        wanted_kernels([folder / case.files["plugin"]], (True,)) if "plugin" in case.files else []
+    )
     case.seconds = time.perf_counter() - start
-    return case
+    return case, kernels
 
 
 def _optimised(
@@ -153,10 +172,6 @@ def _optimised(
     if plugin:
         case.chosen = [str(d.form) for d in result.decisions]
     case.files[variant] = output.name
-
-
-def _wanted(path: Path) -> list[Any]:
-    return wanted_kernels([path], (True,))
 
 
 def _shape(job: Job) -> Shape:

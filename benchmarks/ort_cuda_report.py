@@ -17,8 +17,9 @@ BAR, GAP, LEFT, WIDTH = 12, 10, 220, 640
 COLOURS = {"standard": "#7a9cc6", "plugin": "#2f6f4f"}
 
 
-def print_tables(rows: Sequence[dict[str, Any]]) -> None:
-    """One table a suite, without and with CUDA graphs, then geometric means."""
+def print_tables(document: dict[str, Any]) -> None:
+    """One table a suite, without and with CUDA graphs, geometric means, what is missing."""
+    rows = document["rows"]
     for suite in dict.fromkeys(r["suite"] for r in rows):
         found = [r for r in rows if r["suite"] == suite]
         for key, title in (("times", "IOBinding"), ("graph", "IOBinding and CUDA graph")):
@@ -27,6 +28,10 @@ def print_tables(rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         for what, why in row["errors"].items():
             print(f"! {_label(row)}: {what}: {why}")
+        for variant, why in row["missing"].items():
+            print(f"! {_label(row)}: {variant} not made: {why}")
+    for name in document["left_out"]:
+        print(f"! {name}: left out, no time")
 
 
 def _print_table(title: str, rows: Sequence[dict[str, Any]], key: str) -> None:

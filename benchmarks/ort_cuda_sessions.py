@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 
 from convt_onnx.ort.registration import register
@@ -43,14 +44,14 @@ def providers(provider: str, *, tf32: bool, graph: bool) -> list[Any]:
     return [(CUDA, options), CPU]
 
 
-def options_for(path: Path, library: Path | None, *, tf32: bool) -> Any:
+def options_for(library: Path | None, *, tf32: bool) -> Any:
     """Session options; with the custom-op library where one is given."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     if library is not None:
+        # Without the model, whose kernels are all inside: reading it takes seconds.
         done = register(
             options,
-            path,
             library=library,
             tf32=tf32,
             cpu_kernel=CUDA not in ort.get_available_providers(),
@@ -60,22 +61,28 @@ def options_for(path: Path, library: Path | None, *, tf32: bool) -> Any:
     return options
 
 
-def bound(
+def opened(
     path: Path,
-    feeds: Arrays,
     provider: str,
     *,
     library: Path | None = None,
     tf32: bool = True,
     graph: bool = False,
-) -> Bound:
-    """A session with these inputs, outputs at addresses that stay."""
+) -> Any:
+    """A session that has not run yet; raises RuntimeError where the provider does not start."""
     session = ort.InferenceSession(
         str(path),
-        options_for(path, library, tf32=tf32),
+        options_for(library, tf32=tf32),
         providers=providers(provider, tf32=tf32, graph=graph),
     )
-    place = "cpu" if provider == CPU else "cuda"
+    if session.get_providers()[0] != provider:
+        raise RuntimeError(f"the session runs on {session.get_providers()}")
+    return session
+
+
+def bound(session: Any, feeds: Arrays) -> Bound:
+    """The session with these inputs, outputs at addresses that stay; warm."""
+    place = "cuda" if session.get_providers()[0] == CUDA else "cpu"
     binding = session.io_binding()
     for name, array in feeds.items():
         binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array, place, 0))
@@ -95,13 +102,13 @@ def bound(
 
 def inputs_of(path: Path, seed: int = 0) -> Arrays:
     """Seeded values for every input, which must have fixed sizes."""
-    session = ort.InferenceSession(str(path), providers=[CPU])
     rng = np.random.default_rng(seed)
     feeds = {}
-    for i in session.get_inputs():
-        shape = [d if isinstance(d, int) else 2 for d in i.shape]
-        kind = NUMPY[i.type]
-        values = rng.integers(0, 8, shape) if kind is np.int64 else rng.standard_normal(shape)
+    for i in onnx.load(path, load_external_data=False).graph.input:
+        kind = onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type)
+        shape = [d.dim_value for d in i.type.tensor_type.shape.dim]
+        integers = np.issubdtype(kind, np.integer)
+        values = rng.integers(0, 8, shape) if integers else rng.standard_normal(shape)
         feeds[i.name] = np.asarray(values).astype(kind)
     return feeds
 
