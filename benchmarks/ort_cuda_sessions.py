@@ -13,9 +13,11 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
+from convt_onnx.ort.provider import CUDA, preload_libraries
 from convt_onnx.ort.registration import register
 
-CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+preload_libraries()
+CPU = "CPUExecutionProvider"
 NUMPY = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
 Arrays = dict[str, Any]
 
@@ -44,14 +46,20 @@ def providers(provider: str, *, tf32: bool, graph: bool) -> list[Any]:
     return [(CUDA, options), CPU]
 
 
-def options_for(library: Path | None, *, tf32: bool) -> Any:
-    """Session options; with the custom-op library where one is given."""
+def options_for(library: Path | None, plugin: Path | None, *, tf32: bool) -> Any:
+    """Session options, with a custom-op library that has the kernels, or the cached one.
+
+    Args:
+        library: Has the kernels inside: the model, which takes seconds to read, is not asked.
+        plugin: A model with plugin nodes, whose kernels are in the user's cache folder.
+        tf32: Whether TF32 is allowed.
+    """
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    if library is not None:
-        # Without the model, whose kernels are all inside: reading it takes seconds.
+    if library is not None or plugin is not None:
         done = register(
             options,
+            *([] if plugin is None else [plugin]),
             library=library,
             tf32=tf32,
             cpu_kernel=CUDA not in ort.get_available_providers(),
@@ -66,13 +74,14 @@ def opened(
     provider: str,
     *,
     library: Path | None = None,
+    plugin: Path | None = None,
     tf32: bool = True,
     graph: bool = False,
 ) -> Any:
     """A session that has not run yet; raises RuntimeError where the provider does not start."""
     session = ort.InferenceSession(
         str(path),
-        options_for(library, tf32=tf32),
+        options_for(library, plugin, tf32=tf32),
         providers=providers(provider, tf32=tf32, graph=graph),
     )
     if session.get_providers()[0] != provider:
