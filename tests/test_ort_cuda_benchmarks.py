@@ -1,0 +1,86 @@
+"""What benchmarks/ort_cuda.py and ort_cuda_tuning.py make of times, on made-up ones."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Import a benchmark, and not its folder for good."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module
+    for name in (
+        "environment",
+        "ort_cuda",
+        "ort_cuda_report",
+        "ort_cuda_sessions",
+        "ort_cuda_tuning",
+    ):
+        sys.modules.pop(name, None)
+
+
+def event(op, us):
+    return {"dur": us, "args": {"op_name": op}}
+
+
+def test_the_share_is_that_of_the_fastest_run(load):
+    slow = [event("MemcpyFromHost", 9), event("ConvTranspose", 900), event("Relu", 100)]
+    fast = [event("MemcpyFromHost", 9), event("ConvTranspose", 30), event("Relu", 90)]
+    assert load("ort_cuda").share_of([*slow, *fast, *slow], 3) == pytest.approx(0.25)
+
+
+def row_of(**rest):
+    times = {"original": {"us": 90.0}, "standard": {"us": 100.0}, "plugin": {"us": 30.0}}
+    row = {"suite": "models", "row": "m", "dtype": "float32", "batch": 1, "share": 0.4}
+    empty = {"graph": {}, "errors": {}, "missing": {}}
+    return {**row, **empty, "times": times, **rest}
+
+
+def test_tables_name_what_is_slower_and_what_is_missing(load, capsys):
+    rows = [row_of(), row_of(row="n", times={}, errors={"original": "no memory"})]
+    load("ort_cuda_report").print_tables({"rows": rows, "left_out": ["deployed x"]})
+    said = capsys.readouterr().out
+    assert "standard: geometric mean 0.90" in said
+    assert "slower: m float32 b1 0.90" in said
+    assert "where ConvTranspose takes over 30 %: 3.00 of 1" in said
+    assert "! n float32 b1: original: no memory" in said
+    assert "! deployed x: left out" in said
+
+
+def result_of(reason="CT602", chosen="phases", **us):
+    forms = [{"form": f, "why": "", "time": {"median_us": t}} for f, t in us.items()]
+    node = {"path": "up", "x_shapes": [[1]], "dtype": "FLOAT", "chosen": chosen, "forms": forms}
+    tuning = {"runtime": "r", "device": "d", "reverted": [], "models": [], "seconds": 1.0}
+    decision = {"path": "up", "form": chosen, "reason": {"id": reason}}
+    return {
+        "tuning": {**tuning, "nodes": [node]},
+        "decisions": [decision],
+        "verification": {"ok": True},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "problem"),
+    [
+        ("m", {"keep": 9.0, "phases": 3.0}, None),
+        # Within what two timings differ by.
+        ("m", {"keep": 2.9, "phases": 3.0}, None),
+        ("m", {"keep": 2.0, "phases": 3.0}, "not the fastest"),
+        ("m", {"reason": "CT604", "keep": 9.0, "phases": 3.0}, "was not timed: CT604"),
+        ("hidden", {"keep": 9.0, "phases": 3.0}, "whole model does not gain"),
+        ("hidden", {"reason": "CT606", "keep": 9.0, "phases": 3.0}, None),
+    ],
+)
+def test_a_tuned_model_is_judged(load, name, result, problem):
+    row = {"name": name, "problems": []}
+    load("ort_cuda_tuning").judge(row, result_of(**result))
+    assert row["nodes"][0]["us"]["phases"] == 3.0
+    assert len(row["problems"]) == (problem is not None)
+    assert all(problem in p for p in row["problems"])
