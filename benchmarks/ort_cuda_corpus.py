@@ -62,7 +62,9 @@ def _prepare(arguments: argparse.Namespace, pool: Any) -> None:
     cases = pool.map(partial(_make, arguments.folder), named, chunksize=1)
     files = [arguments.folder / c["plugin"] for c in cases if "plugin" in c]
     found = list(dict.fromkeys(w for ws in pool.map(_wanted, files, chunksize=1) for w in ws))
-    pool.map(_store, [(w, arguments.arch) for w in found], chunksize=1)
+    stored = pool.map(_store, [(w, arguments.arch) for w in found], chunksize=1)
+    for why in filter(None, stored):
+        print(f"! {why}")
     build.cached_library()
     (arguments.folder / "corpus.json").write_text(json.dumps(cases, indent=1))
     print(f"{len(cases)} models, {len(found)} kernels")
@@ -98,12 +100,17 @@ def _wanted(path: Path) -> list[Wanted]:
     return wanted_kernels([path], (False,))
 
 
-def _store(job: tuple[Wanted, int]) -> None:
+def _store(job: tuple[Wanted, int]) -> str:
+    """Compile a kernel into the user's cache folder; why not, where that fails."""
     wanted, capability = job
     folder = store.private_folder(store.kernel_folder())
     name = kernel_file.file_name(wanted.record, wanted.kernel, capability)
-    if not (folder / name).exists():
-        store.write(folder / name, compile_text(job).encode())
+    try:
+        if not (folder / name).exists():
+            store.write(folder / name, compile_text(job).encode())
+    except Exception as error:  # Triton's exceptions are of many kinds
+        return f"not compiled: {wanted}: {error}"
+    return ""
 
 
 def _check(arguments: argparse.Namespace, pool: Any) -> None:

@@ -21,7 +21,7 @@ import onnx
 from gpu_suites import SUITES, Shape
 from onnx import helper, numpy_helper
 
-from convt_onnx import ConvtError, OptimizeOptions, optimize
+from convt_onnx import OptimizeOptions, optimize
 from convt_onnx.models import exporting, get
 from convt_onnx.plugins.onnxruntime import build
 from convt_onnx.plugins.onnxruntime.wanted import compile_text, wanted_kernels
@@ -103,16 +103,26 @@ def prepare(
         longest_first = sorted(wanted, key=lambda j: (j.row not in SLOW, j.suite != "models"))
         made = {pool.submit(make, folder, job): job for job in longest_first}
         for future in as_completed(made):
-            cases[made[future]], kernels = future.result()
+            job = made[future]
+            cases[job], kernels = future.result()
             for compiled in ((k, c) for k in kernels for c in capabilities):
                 if compiled not in texts:
                     texts[compiled] = pool.submit(compile_text, compiled)
-            _say(cases[made[future]], len(cases), len(wanted))
-        build.build(library, [t.result() for t in texts.values()])
+            _say(cases[job], len(cases), len(wanted))
+        build.build(library, list(_compiled(texts)))
     ordered = [cases[job] for job in wanted]
     print(f"{len(ordered)} cases, {len(texts)} kernels", flush=True)
     (folder / "cases.json").write_text(json.dumps([asdict(c) for c in ordered], indent=1))
     return ordered
+
+
+def _compiled(texts: dict[tuple[Any, int], Future[str]]) -> Iterator[str]:
+    """Those that compile; a session that misses one says so."""
+    for (wanted, capability), text in texts.items():
+        try:
+            yield text.result()
+        except Exception as error:  # Triton's exceptions are of many kinds
+            print(f"! not compiled for {capability}: {wanted}: {error}", flush=True)
 
 
 def _say(case: Case, count: int, total: int) -> None:
@@ -135,7 +145,7 @@ def make(folder: Path, job: Job) -> tuple[Case, list[Any]]:
     except Exception as error:  # torch's exporters raise classes of their own
         case.missing["original"] = " ".join(str(error).split())[:200]
         return case, []
-    _optimised(case, path, "standard", plugin=False)
+    _optimised(case, path, "standard")
     always = {} if job.suite == "models" else {"all": "plugin"}
     _optimised(case, path, "plugin", plugin=True, forms=always)
     for form in FORMS if job.forms else ():
@@ -166,8 +176,8 @@ def _optimised(
     )
     try:
         result = optimize(path, output, options)
-    except ConvtError as error:
-        case.missing[variant] = str(error).splitlines()[0]
+    except Exception as error:  # one case must not take the others with it
+        case.missing[variant] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         return
     if plugin:
         case.chosen = [str(d.form) for d in result.decisions]

@@ -85,7 +85,10 @@ def main() -> None:
 
 def _hide(folder: Path) -> None:
     """A node behind a chain of activations that takes some hundred times as long."""
-    model = onnx.load(folder / "flaggems-8-s4_32-float32-b8.onnx")
+    shown = folder / "flaggems-8-s4_32-float32-b8.onnx"
+    if not shown.is_file():
+        return
+    model = onnx.load(shown)
     (node,), (x,) = model.graph.node, model.graph.input
     chain = [helper.make_node("Sigmoid", [f"h{i}"], [f"h{i + 1}"]) for i in range(CHAIN)]
     chain[0].input[0], node.input[0] = x.name, chain[-1].output[0]
