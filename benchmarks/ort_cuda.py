@@ -105,7 +105,7 @@ def measure(case: dict[str, Any], arguments: argparse.Namespace) -> dict[str, An
     from ort_cuda_sessions import inputs_of, interleaved_us
 
     row: dict[str, Any] = {
-        k: case[k] for k in ("suite", "row", "dtype", "batch", "missing", "chosen")
+        k: case[k] for k in ("suite", "row", "dtype", "batch", "same", "missing", "chosen")
     }
     row |= {"times": {}, "graph": {}, "errors": {}, "difference": {}}
     if "original" not in case["files"]:

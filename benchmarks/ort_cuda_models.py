@@ -67,13 +67,14 @@ class Job:
 
 @dataclass(slots=True)
 class Case:
-    """What was made of a job: file by variant, and why others are missing."""
+    """What was made of a job: file by variant, which are the original's, why others are missing."""
 
     suite: str
     row: str
     dtype: str
     batch: int
     files: dict[str, str] = field(default_factory=dict)
+    same: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
     chosen: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -181,7 +182,10 @@ def _optimised(
         return
     if plugin:
         case.chosen = [str(d.form) for d in result.decisions]
-    case.files[variant] = output.name
+    if result.modified:
+        case.files[variant] = output.name
+    else:
+        case.same.append(variant)
 
 
 def _shape(job: Job) -> Shape:

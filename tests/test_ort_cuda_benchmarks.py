@@ -39,7 +39,7 @@ def test_the_share_is_that_of_the_fastest_run(load):
 def row_of(**rest):
     times = {"original": {"us": 90.0}, "standard": {"us": 100.0}, "plugin": {"us": 30.0}}
     row = {"suite": "models", "row": "m", "dtype": "float32", "batch": 1, "share": 0.4}
-    empty = {"graph": {}, "errors": {}, "missing": {}}
+    empty = {"graph": {}, "errors": {}, "missing": {}, "same": []}
     return {**row, **empty, "times": times, **rest}
 
 
@@ -52,6 +52,15 @@ def test_tables_name_what_is_slower_and_what_is_missing(load, capsys):
     assert "where ConvTranspose takes over 30 %: 3.00 of 1" in said
     assert "! n float32 b1: original: no memory" in said
     assert "! deployed x: left out" in said
+
+
+def test_a_file_that_stays_as_it_is_is_as_fast(load, capsys):
+    report = load("ort_cuda_report")
+    row = row_of(same=["standard"], times={"original": {"us": 90.0}})
+    assert report.speed_up(row, "standard", "times") == 1
+    assert report.speed_up(row, "plugin", "times") is None
+    report.print_tables({"rows": [row], "left_out": []})
+    assert "| 90.0 | same file | 1.00 | - | - |" in capsys.readouterr().out
 
 
 def result_of(reason="CT602", chosen="phases", **us):
