@@ -32,15 +32,16 @@ from convt_onnx.tuning.race import MARGIN
 NOISE = 0.03
 CHAIN = 10_000
 HIDDEN = "hidden"
+# In order of value, for a --budget.
 NAMES = (
     "flaggems-2-s2_g2-float32-b16",
-    "flaggems-7-s4_g2-float16-b16",
-    "flaggems-8-s4_32-float32-b8",
     HIDDEN,
-    "models-istft-float32-b1",
     "models-fsrcnn-float16-b8",
-    "models-dcgan-float32-b8",
+    "models-istft-float32-b1",
     "models-mask_decoder-float32-b8",
+    "flaggems-7-s4_g2-float16-b16",
+    "models-dcgan-float32-b8",
+    "flaggems-8-s4_32-float32-b8",
     "models-stylegan2-float32-b1",
     "flaggems-5-s3_k5_128-float32-b4",
     "flaggems-9-s8_32-float16-b4",
