@@ -229,7 +229,6 @@ class NodeTuner:
         outcome = self._outcomes.get(json.dumps(job.key), Outcome())
         put_back = expected.path in self.reverted and job.forms[0] == "keep"
         if put_back and not outcome.heats:
-            self.timings.pop(expected.path, None)
             return replace(expected, form="keep", reason=Refusal("CT603"))
         if outcome.refusal is not None:
             predicted = self.predictor.applied(expected, job.node, job.setting, job.shapes[0])

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from convt_onnx.tuning.runtime import Timed
 from convt_onnx.tuning.statistics import Ratio, paired_ratio
@@ -30,8 +31,10 @@ HOPELESS_AFTER = 3
 # Slower than this in the very first run, which may be a slow one, where runs are long.
 HOPELESS_AT_ONCE = 5
 LONG_RUN = 0.05
-# Entries are loaded anew as long as this many rounds still fit into the time.
+# Entries are loaded anew as long as this many rounds still fit into the time; they then run as
+# often as takes about as long as loading, and this often at most.
 SURE = 16
+MAX_TURNS = 5
 
 Loader = Callable[[], Timed]
 
@@ -72,7 +75,8 @@ class Race:
     _last: str = ""
     _random: random.Random = field(default_factory=lambda: random.Random(0))
     _load_seconds: float = 0.0
-    _round_seconds: float = 0.0
+    _turn_seconds: float = 0.0
+    _turns: int = 1
 
     @property
     def first(self) -> str:
@@ -109,11 +113,14 @@ class Race:
                 self._drop(rounds)
                 if self._decided():
                     return
-            missing = max(1, SURE - rounds) * self._round_seconds
-            if self.fresh and end - now >= self._load_seconds + missing:
+            self._turns = 1
+            missing = max(1, SURE - rounds) * self._turn_seconds
+            # As long again as loading takes, for the turns of that round.
+            if self.fresh and end - now >= 2 * self._load_seconds + missing:
                 self._renew()
 
     def _renew(self) -> None:
+        """Load everything anew for the next round."""
         start = self.clock()
         names = self.running
         self._random.shuffle(names)
@@ -122,6 +129,8 @@ class Race:
             if name in self.entries:
                 self._sample(name, WARM_UP)
         self._load_seconds = self.clock() - start
+        turns = self._load_seconds / max(self._turn_seconds, 1e-9)
+        self._turns = max(1, min(MAX_TURNS, round(turns)))
 
     def _load(self, names: Sequence[str]) -> None:
         """All of them together, so that none is given the place that its last one had."""
@@ -163,12 +172,17 @@ class Race:
         return order
 
     def _round(self) -> None:
+        """Every entry's median of a few turns."""
         start = self.clock()
-        for name in self._shuffled():
-            seconds = self._sample(name, self._repeats)
-            if seconds is not None:
-                self.samples[name].append(seconds)
-        self._round_seconds = self.clock() - start
+        times: dict[str, list[float]] = {}
+        for _ in range(self._turns):
+            for name in self._shuffled():
+                seconds = self._sample(name, self._repeats)
+                if seconds is not None:
+                    times.setdefault(name, []).append(seconds)
+        for name in self.running:
+            self.samples[name].append(median(times[name]))
+        self._turn_seconds = (self.clock() - start) / self._turns
 
     def _sample(self, name: str, runs: int) -> float | None:
         self._last = name

@@ -75,7 +75,10 @@ class Trial:
                 break
             self.tuner.reverted |= frozenset(left[: (len(left) + 1) // 2])
             rewrite = again()
-        return rewrite if self.forced else None
+        if self.forced:
+            return rewrite
+        self.tuner.reverted = frozenset()
+        return None
 
     def _revertible(self, context: Context) -> list[str]:
         """Paths of nodes that could be as they were, those that gain least first."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, pairwise, repeat
 
 import pytest
@@ -212,10 +213,30 @@ def test_every_round_has_entries_of_its_own():
 
 def test_loading_anew_leaves_enough_time_for_rounds():
     # A pair takes 20 s to load and about 2.2 s to run.
-    limits = Limits(20 + 3 * 20 + 2.5 * SURE, rounds=99)
+    limits = Limits(25 + 3 * 35 + 2.5 * SURE, rounds=99)
     found, order = lucky_race(limits=limits, load_seconds=10.0, fresh=True, to_the_end=True)
     assert 2 * 2 <= len(order) <= 2 * 4
     assert len(found.samples["b"]) >= SURE
+
+
+def test_fresh_entries_run_several_turns_in_the_time_that_loading_takes():
+    log = []
+    clock = Clock()
+    entries = loaders(clock, log, keep=[1.0, 1.1, 0.9], b=[1.0, 1.2, 1.1])
+
+    def slowly(load):
+        clock.now += 3.0
+        return load()
+
+    slow = {name: partial(slowly, load) for name, load in entries.items()}
+    found = Race(slow, Limits(1e6, rounds=2), clock, to_the_end=True, fresh=True)
+    found.run()
+    assert {len(samples) for samples in found.samples.values()} == {2}
+    first, renewed = log[2 * WARM_UP : 2 * WARM_UP + 2], log[2 * WARM_UP + 4 :]
+    assert sorted(first) == ["b", "keep"]
+    # Loading and two warm-up runs take 10 s, a turn 2.
+    assert len(renewed) == 2 * 5
+    assert not [(x, y) for x, y in pairwise(renewed) if x == y]
 
 
 def test_what_does_not_load_again_is_dropped():

@@ -68,6 +68,7 @@ def test_where_nothing_wins_the_original_is_kept(tuned):
     result = tuned(model(TEXT, w=W), speed(lambda nodes: 4.0))
     assert forms(result) == [None] * NODES
     assert {d.reason.id for d in result.decisions} == {"CT606"}
+    assert result.tuning.reverted == ()
     assert not result.modified
     assert result.output.read_bytes() == result.source.read_bytes()
     assert result.changes == {}
