@@ -14,7 +14,14 @@ from markupsafe import Markup
 from convt_onnx.report.as_json import Document
 from convt_onnx.report.bars import model_bars, time_bars, work_bars
 from convt_onnx.report.plots import error_plot, intensity, roof, roofline_plot
-from convt_onnx.report.units import count_text, percent_text, ratio_text, size_text, time_text
+from convt_onnx.report.units import (
+    NO_BREAK,
+    count_text,
+    percent_text,
+    ratio_text,
+    size_text,
+    time_text,
+)
 from convt_onnx.report.verdict import facts, verdict
 
 MAX_BYTES = 300_000
@@ -23,6 +30,8 @@ LIMITS = (400, 150, 60, 30, 16)
 MAX_BARS = 30
 MAX_STRING = 240
 CODE = re.compile("`([^`]+)`")
+# Where a long name is broken first.
+JOINT = re.compile(r"(?<=[_/.:])")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -46,11 +55,12 @@ def _environment() -> Environment:
         trim_blocks=True,
     )
     environment.filters |= {
+        "breakable": _breakable,
         "count": count_text,
         "marked": _marked,
         "percent": percent_text,
         "ratio": ratio_text,
-        "shell": shlex.join,
+        "shell": shlex.quote,
         "shortened": _shortened,
         "size": size_text,
         "small": _small_text,
@@ -136,9 +146,14 @@ def _shortened(text: str, limit: int) -> str:
     return f"{text[: limit // 3]}…{text[-(limit - limit // 3 - 1) :]}"
 
 
+def _breakable(text: str) -> Markup:
+    """Text escaped, which may be broken behind the joints of its parts."""
+    return Markup("<wbr>").join(JOINT.split(text))
+
+
 def _marked(text: str) -> Markup:
-    """Text escaped, with what stands between backticks as code."""
-    parts = CODE.split(text)
+    """Text escaped, with what stands between backticks as code; a number keeps its % sign."""
+    parts = CODE.split(re.sub(r"(?<=\d) %", f"{NO_BREAK}%", text))
     return Markup().join(
         Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts)
     )

@@ -61,10 +61,12 @@ def measure_peaks(runtime: Runtime) -> Peaks:
     names = ["x", *(f"h{i}" for i in range(1, COPIES)), "y"]
     chain = [helper.make_node("Neg", [a], [b]) for a, b in pairwise(names)]
     copies = _best_seconds(runtime, chain, np.ones(COPIED, np.float32))
+    count = runtime.threads
+    threads = f"{count} thread{'s' if count > 1 else ''}" if count else "its default threads"
     return Peaks(
         flops_per_s=2 * SIDE**3 / product,
         bytes_per_s=2 * 4 * COPIED * COPIES / copies,
-        how=f"measured in {runtime.name} with {runtime.threads or 'its default'} threads: "
+        how=f"measured in {runtime.name} with {threads}: "
         f"a float32 matrix product of {SIDE}×{SIDE}, and Neg over {4 * COPIED >> 20} MiB, "
         f"the best of {RUNS} runs each",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
 
 def time_text(microseconds: float) -> str:
     """A time of three digits."""

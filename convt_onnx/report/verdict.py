@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convt_onnx.report.as_json import Document
 from convt_onnx.report.contents import Fact
-from convt_onnx.report.units import percent_text, ratio_text, size_text, time_text
+from convt_onnx.report.units import NO_BREAK, percent_text, ratio_text, size_text, time_text
 
 
 def verdict(document: Document) -> list[str]:
@@ -73,4 +73,4 @@ def facts(document: Document) -> list[Fact]:
 
 
 def _change(values: list[str]) -> str:
-    return " → ".join(dict.fromkeys(values))
+    return " → ".join(v.replace(" ", NO_BREAK) for v in dict.fromkeys(values))

@@ -94,6 +94,35 @@ def test_long_texts_wrap(browser, folder, result, width):
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
 
 
+LINES_OF = """[...document.querySelectorAll({!r})].map(e => [
+  e.textContent.trim(),
+  new Set([...e.getClientRects()].map(r => Math.round(r.top))).size,
+  e.getClientRects()[0].height,
+])"""
+
+
+def test_lines_break_between_words_and_parts_of_names(browser, folder, result):
+    """On a phone: options, times and numbers with their units stay whole."""
+    renamed = replace(result, source=Path("a_rather_long_name_for_a_network.onnx"))
+    path = folder / "breaks.html"
+    command = ["convt-onnx", "optimize", *["--no-verify"] * 9, "--tune-cache", "x" * 200]
+    path.write_bytes(page(report_document(report_of(renamed, command, PEAKS))))
+    browser.open(path, width=320)
+    lines = browser.evaluate(LINES_OF.format(".word, time"))
+    assert len(lines) == len(command) + 2
+    heights = {text: (count, height) for text, count, height in lines}
+    one_line = heights["convt-onnx"][1]
+    assert all(h == (1, one_line) for w, h in heights.items() if w in command[:-1])
+    assert heights["x" * 200][1] > 3 * one_line
+    assert all(count == 1 for text, (count, _) in heights.items() if text.endswith("Z"))
+    assert browser.evaluate("[...document.querySelectorAll('h1 wbr')].length") == 7
+    assert browser.evaluate("document.querySelector('h1').textContent") == renamed.source.name
+    spaces = browser.evaluate(
+        "[...document.querySelectorAll('.facts dd')].map(e => e.textContent).join('|')"
+    )
+    assert "\N{NO-BREAK SPACE}ms → " in spaces
+
+
 @pytest.mark.parametrize("width", [1100, 400])
 def test_bars_are_drawn_as_the_json_says(browser, document, path, width):
     browser.open(path, width=width)
@@ -134,7 +163,7 @@ def test_a_screen_reader_is_told_of_everything(browser, document, path, width):
     assert any(t.startswith("Each ConvTranspose, what became of it, and why") for t in tables)
     assert ("columnheader", "speed") in told
     rows = [name for role, name in told if role == "rowheader"]
-    assert any(name.startswith("1. up") for name in rows)
+    assert any(name.startswith("1.\N{NO-BREAK SPACE}up") for name in rows)
 
 
 def focused(browser):

@@ -91,3 +91,21 @@ def test_nothing_to_draw():
 )
 def test_numbers_for_people(text, wanted):
     assert text == wanted
+
+
+@pytest.mark.parametrize(
+    ("others", "below"),
+    [
+        ([], False),
+        ([mark("2", 53, 135)], True),
+        ([mark("2", 70, 135)], False),
+        ([mark("2", 50, 100)], False),
+        ([mark("2", 53, 135), mark("3", 51, 166)], False),
+    ],
+)
+def test_a_label_goes_below_where_another_mark_is_above(others, below):
+    assert _labelled([mark("1", 50, 150), *others])[0].below is below
+
+
+def test_a_label_at_the_bottom_stays_above():
+    assert not _labelled([mark("1", 50, 275), mark("2", 53, 260)])[0].below
