@@ -123,6 +123,25 @@ def test_lines_break_between_words_and_parts_of_names(browser, folder, result):
     assert "\N{NO-BREAK SPACE}ms → " in spaces
 
 
+@pytest.mark.parametrize("media", ["screen", "print"])
+@pytest.mark.parametrize("width", [1280, 800, 400])
+def test_many_inputs_leave_room_for_files_and_times(browser, folder, result, width, media):
+    inputs = ", ".join(f"cache_{i}:2,1,16,16,33" for i in range(4))
+    models = tuple(replace(m, inputs=inputs) for m in result.tuning.models)
+    many = replace(result, tuning=replace(result.tuning, models=models))
+    path = folder / "many.html"
+    path.write_bytes(page(report_document(report_of(many, None, PEAKS))))
+    browser.open(path, width=width, media=media)
+    values = browser.evaluate(
+        "[...document.querySelectorAll('.files td.number, .files td.target')].map(cell => {"
+        " const range = document.createRange(); range.selectNodeContents(cell);"
+        " return [cell.textContent, range.getBoundingClientRect().height] })"
+    )
+    assert {text for text, _ in values} >= {"ort-cpu", "–"}
+    assert max(height for _, height in values) < 30
+    assert browser.evaluate("document.querySelector('.files .file').clientWidth") > 200
+
+
 @pytest.mark.parametrize("width", [1100, 400])
 def test_bars_are_drawn_as_the_json_says(browser, document, path, width):
     browser.open(path, width=width)
