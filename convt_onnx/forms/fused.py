@@ -14,7 +14,7 @@ from convt_onnx.forms.base import MAX_PACKED_ELEMENTS, MAX_PHASES, Form, Setting
 from convt_onnx.forms.convolution import convolve, is_lifted, window
 from convt_onnx.forms.integer_kernel import requantise_output
 from convt_onnx.forms.interleave import interleave, interleave_elements, layout_of, order_for
-from convt_onnx.forms.moves import last_phase_first
+from convt_onnx.forms.moves import last_phases_first
 from convt_onnx.forms.order import Interleave, Order
 from convt_onnx.forms.weights import Packing, Table, combine, pack_bias, pack_weight
 from convt_onnx.graph.emitter import Emitter
@@ -73,14 +73,20 @@ def phase_order(
     phases_may_lead: bool = False,
 ) -> Order:
     """The order of channels and phases that `finish` is to get."""
+    quantised = node.x_grid is not None or node.y_grid is not None
     return order_for(
-        _rows(node, axes), group=group, phases_may_lead=phases_may_lead, setting=setting
+        _rows(node, axes),
+        node.spec.strides,
+        None if quantised else node.dtype,
+        group=group,
+        phases_may_lead=phases_may_lead,
+        setting=setting,
     )
 
 
 def ordered(table: Table, spec: ConvTransposeSpec, order: Order) -> Table:
     """The rows of a table, one a phase, as the order wants them."""
-    return last_phase_first(table, spec.strides) if order == "moves" else table
+    return last_phases_first(table, spec.strides, order)
 
 
 def moves(axes: Sequence[PhaseAxis]) -> bool:
@@ -100,7 +106,7 @@ def finish(
 ) -> ir.Value:
     """Interleave the phases of `y` and crop what the output does not keep.
 
-    In the order of moves `y` may have unit axes in front of its last ones.
+    In the orders of moves and of pairs `y` may have unit axes in front of its last ones.
     """
     spec, rows = node.spec, _rows(node, axes)
     plan = Interleave(spec.out_channels, spec.strides, node.batch, rows, order, group)

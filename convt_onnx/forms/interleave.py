@@ -15,25 +15,33 @@ import numpy as np
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Setting
-from convt_onnx.forms.moves import can_move, move_phases
+from convt_onnx.forms.moves import can_move, fits_pairs, move_phases
 from convt_onnx.forms.order import Interleave, Order
 from convt_onnx.forms.weights import Layout
 from convt_onnx.graph.emitter import Emitter
 
 
 def order_for(
-    sizes: Sequence[int | None], *, group: int, phases_may_lead: bool, setting: Setting
+    sizes: Sequence[int | None],
+    strides: Sequence[int],
+    dtype: ir.DataType | None,
+    *,
+    group: int,
+    phases_may_lead: bool,
+    setting: Setting,
 ) -> Order:
     """How a convolution should order channels and phases for its `interleave`.
 
     Args:
         sizes: Sizes before the interleave, None where open.
+        strides: One an axis.
+        dtype: Of the elements that it moves, None where that is not known.
         group: Groups of the convolution, which keep their channels together.
         phases_may_lead: Whether the convolutions' results can come in any order.
         setting: Where it is to run; DepthToSpace below opset 11 needs phases that lead.
     """
     if can_move(sizes, setting):
-        return "moves"
+        return "pairs" if fits_pairs(strides, dtype) else "moves"
     if phases_may_lead or (group == 1 and setting.opset < 11):
         return "phase"
     return "channel"
@@ -48,7 +56,7 @@ def interleave(em: Emitter, y: ir.Value, plan: Interleave, setting: Setting) -> 
     """Write the nodes; returns [N, C, *(Q * stride)]."""
     if not plan.strided:
         return y
-    if plan.order == "moves":
+    if plan.order in ("moves", "pairs"):
         return move_phases(em, y, plan, setting)
     if _fits_depth_to_space(plan, setting):
         if setting.opset < 11:

@@ -7,8 +7,16 @@ transposition puts them behind everything, then each other axis' phases go in pa
 
     [N, g, s_n, R] -> [N, g, R, s_n],  then  [N, pre, s_j, mid, w] -> [N, pre, mid, s_j, w]
 
-A unit axis between `mid` and `w` makes the latter read as a move inwards: a move outwards by one
-place is the same permutation, and ONNX Runtime 1.32 copies that with an index calculation a block.
+The matrix transposition is vectorised from four rows on. Where the last axis has two phases of four
+bytes each and the one before it has some too ("pairs"), those of both axes are its rows, and the
+last axis' positions then go in past the other's phases, two elements at a time as one of eight
+bytes, for which Transpose has a loop of its own:
+
+    [N, g, s_{n-1} * 2, R] -> [N, g, R, s_{n-1} * 2],
+    then  [N, pre, Q_n, s_{n-1}, 2] -> [N, pre, s_{n-1}, Q_n, 2]
+
+A unit axis makes these read as moves inwards: a move outwards by one place is the same permutation,
+and ONNX Runtime 1.32 copies that with an index calculation a block.
 """
 
 from __future__ import annotations
@@ -19,7 +27,7 @@ from math import prod
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Setting
-from convt_onnx.forms.order import Interleave
+from convt_onnx.forms.order import Interleave, Order, in_front
 from convt_onnx.forms.shapes import Shapes
 from convt_onnx.forms.weights import Table
 from convt_onnx.graph.emitter import Emitter
@@ -31,26 +39,41 @@ def can_move(sizes: Sequence[int | None], setting: Setting) -> bool:
     return setting.mlas and (open_sizes <= 1 or setting.can_compute_shapes)
 
 
-def last_phase_first(table: Table, strides: Sequence[int]) -> Table:
-    """Rows [s_1 .. s_n, T] of a table of taps in the order s_n, s_1 .. s_{n-1}."""
-    split = table.reshape(prod(strides[:-1]), strides[-1], -1)
+def fits_pairs(strides: Sequence[int], dtype: ir.DataType | None) -> bool:
+    """Whether the last two axes' phases make pairs of eight bytes and four rows or more."""
+    return len(strides) > 1 and strides[-1] == 2 <= strides[-2] and dtype == ir.DataType.FLOAT
+
+
+def last_phases_first(table: Table, strides: Sequence[int], order: Order) -> Table:
+    """Rows [s_1 .. s_n, T] of a table of taps with the last axis' phases, or two's, in front."""
+    count = in_front(order)
+    if count == 0:
+        return table
+    split = table.reshape(prod(strides[:-count]), prod(strides[-count:]), -1)
     return split.swapaxes(0, 1).reshape(table.shape)
 
 
 def move_phases(em: Emitter, y: ir.Value, plan: Interleave, setting: Setting) -> ir.Value:
     """[N, g, s_n, s_1 .. s_{n-1}, M, *Q] with its channels merged -> [N, g*M, *(Q * stride)].
 
-    Needs at least one stride above 1.
+    The order of pairs has [N, g, s_{n-1}, s_n, s_1 ..]. Needs at least one stride above 1.
     """
     shapes = Shapes(em, y, plan, setting)
     strides, group = plan.strides, plan.group
     n, out_per_group = len(strides), plan.channels // group
     every = tuple(range(n))
-    if strides[-1] > 1:
-        rest = (out_per_group * prod(strides[:-1]), every)
-        y = shapes.reshape(y, [(group, ()), (strides[-1], ()), rest])
+    count = in_front(plan.order)
+    rows = prod(strides[-count:])
+    if rows > 1:
+        rest = (out_per_group * prod(strides[:-count]), every)
+        y = shapes.reshape(y, [(group, ()), (rows, ()), rest])
         y = em.transpose(y, [0, 1, 3, 2])
-    for j in reversed(range(n - 1)):
+    if plan.order == "pairs":
+        pre = (plan.channels * prod(strides[:-2]), every[:-1])
+        ends = [(1, every[-1:]), (strides[-2], ()), (1, ()), (strides[-1], ())]
+        y = shapes.reshape(y, [pre, *ends])
+        y = em.transpose(y, [0, 1, 3, 4, 2, 5])
+    for j in reversed(range(n - count)):
         if strides[j] > 1:
             # Groups lead, then the phases still to be moved, this axis' and the channels.
             pre = (group * prod(strides[:j]), ())

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-# channel: [C, *phases]; phase: [*phases, C]; moves: [g, phase of the last axis, *other phases, M].
-Order = Literal["channel", "phase", "moves"]
+# channel: [C, *phases]; phase: [*phases, C]; moves: [g, phase of the last axis, *other phases, M];
+# pairs: [g, phases of the last two axes, *other phases, M].
+Order = Literal["channel", "phase", "moves", "pairs"]
+# Of how many last axes the phases are put in front.
+_IN_FRONT: dict[Order, int] = {"channel": 0, "phase": 0, "moves": 1, "pairs": 2}
+
+
+def in_front(order: Order) -> int:
+    """How many axes, counted from the last, have their phases in front of the other axes'."""
+    return _IN_FRONT[order]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from convt_onnx.forms.convolution import convolve, is_lifted, window
 from convt_onnx.forms.fused import crop_elements, finish, moves, packable, phase_order
 from convt_onnx.forms.integer_kernel import requantise_output
 from convt_onnx.forms.interleave import interleave_elements
-from convt_onnx.forms.order import Order
+from convt_onnx.forms.order import Order, in_front
 from convt_onnx.forms.weights import Packing, combine, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
@@ -61,7 +61,8 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
 def _phases(strides: Sequence[int], order: Order) -> list[tuple[int, ...]]:
     """Phases in the order in which their convolutions are put together."""
     phases = list(product(*(range(s) for s in strides)))
-    return sorted(phases, key=lambda phase: phase[-1]) if order == "moves" else phases
+    count = in_front(order)
+    return sorted(phases, key=lambda phase: phase[-count:]) if count else phases
 
 
 def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
