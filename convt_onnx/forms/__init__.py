@@ -8,6 +8,7 @@ from convt_onnx.forms.fused import CONV, GEMM, PHASES, PHASES_WINDOW
 from convt_onnx.forms.native import KEEP, UNDILATE
 from convt_onnx.forms.overlap_add import OVERLAP_ADD
 from convt_onnx.forms.plugin import PLUGIN
+from convt_onnx.forms.rows import PHASES_ROWS, PHASES_ROWS_JOINED
 from convt_onnx.forms.split import PHASES_SPLIT
 from convt_onnx.forms.unfold import UNFOLD
 from convt_onnx.forms.zero_insertion import ZERO_INSERTION
@@ -23,6 +24,8 @@ FORMS: dict[str, Form] = {
         PHASES_WINDOW,
         PHASES_SPLIT,
         PHASES_BLOCKED,
+        PHASES_ROWS,
+        PHASES_ROWS_JOINED,
         UNFOLD,
         OVERLAP_ADD,
         ZERO_INSERTION,

@@ -215,13 +215,14 @@ class Emitter:
         low: Sequence[int],
         high: Sequence[int],
         group: int,
+        strides: Sequence[int] | None = None,
     ) -> ir.Value:
-        """A stride-1 convolution with every attribute written out."""
+        """A convolution with every attribute written out, of stride 1 unless given."""
         return self.op(
             "Conv",
             [x, weight] if bias is None else [x, weight, bias],
             kernel_shape=list(kernel),
-            strides=[1] * len(kernel),
+            strides=[1] * len(kernel) if strides is None else list(strides),
             dilations=list(dilations),
             pads=[*low, *high],
             group=group,

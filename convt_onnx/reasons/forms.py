@@ -63,4 +63,11 @@ REASONS = (
         "channels in multiples of 4. Where `phases` already is one, or groups or three axes rule "
         "it out, zero channels would only cost time.",
     ),
+    Reason(
+        "CT316",
+        "not depthwise over one axis in blocks of channels",
+        "The form computes phases as the rows of an image of one row, which ONNX Runtime does fast "
+        "in float32, with one input and one output channel a group and channels in multiples of "
+        "16. There has to be one axis, with a stride of at most 32.",
+    ),
 )

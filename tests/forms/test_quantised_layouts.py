@@ -22,7 +22,7 @@ from .quantising import (
 )
 
 # Forms that refuse quantised weights, each with a reason of its own.
-FLOATS_ONLY = {"plugin", "unfold", "phases-blocked"}
+FLOATS_ONLY = {"plugin", "unfold", "phases-blocked", "phases-rows", "phases-rows-joined"}
 # (C_in, C_out, group): dense, C_in != C_out, grouped either way, depthwise with and without a
 # multiplier.
 CHANNELS = [(4, 4, 1), (6, 2, 1), (4, 6, 2), (6, 3, 3), (4, 4, 4), (3, 6, 3), (1, 5, 1)]
