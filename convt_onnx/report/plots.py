@@ -10,20 +10,19 @@ from dataclasses import dataclass, replace
 
 from convt_onnx.report.as_json import Document
 from convt_onnx.report.axes import LogAxis, Tick
+from convt_onnx.report.labels import ABOVE, NARROW, Place, Point, place_labels
 from convt_onnx.report.units import count_text
 
 PLOT_HEIGHT = 280
 # Marks nearer than this on a narrow screen share one label.
-NEAR_PIXELS, NARROW_PIXELS = 12, 300
-# A label's text, from its mark: how far up or down, and how wide a letter is; a mark's radius.
-LABEL_NEAR, LABEL_FAR, LETTER, RADIUS = 8, 22, 7, 6
+NEAR_PIXELS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A point: x in percent, y in pixels from the top.
 
-    `tail` is the y it moved from; `below` says that the label has no room above.
+    `tail` is the y it moved from; `place` is its label's.
     """
 
     series: str
@@ -32,7 +31,7 @@ class Mark:
     title: str
     label: str
     tail: float | None = None
-    below: bool = False
+    place: Place = ABOVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,30 +187,15 @@ def _labelled(marks: Sequence[Mark]) -> tuple[Mark, ...]:
         min(place, key=lambda i: marks[i].y): _joined([marks[i].label for i in place])
         for place in places
     }
-    labelled = [replace(mark, label=texts.get(i, "")) for i, mark in enumerate(marks)]
-    return tuple(replace(mark, below=_has_room_below_alone(mark, labelled)) for mark in labelled)
-
-
-def _has_room_below_alone(mark: Mark, marks: Sequence[Mark]) -> bool:
-    """Whether another mark lies where the label would be above, and none where it is below."""
-    if not mark.label or mark.y + LABEL_FAR > PLOT_HEIGHT:
-        return False
-    half = LETTER * len(mark.label) / 2 + RADIUS
-
-    def taken(top: float, bottom: float) -> bool:
-        return any(
-            other is not mark
-            and abs(other.x - mark.x) / 100 * NARROW_PIXELS < half
-            and top - RADIUS < other.y < bottom + RADIUS
-            for other in marks
-        )
-
-    above = taken(mark.y - LABEL_FAR, mark.y - LABEL_NEAR)
-    return above and not taken(mark.y + LABEL_NEAR, mark.y + LABEL_FAR)
+    points = [Point(m.x, m.y, m.tail, texts.get(i, "")) for i, m in enumerate(marks)]
+    return tuple(
+        replace(mark, label=point.label, place=place)
+        for mark, point, place in zip(marks, points, place_labels(points, PLOT_HEIGHT), strict=True)
+    )
 
 
 def _near(a: Mark, b: Mark) -> bool:
-    across = abs(a.x - b.x) / 100 * NARROW_PIXELS
+    across = abs(a.x - b.x) / 100 * NARROW
     return across < NEAR_PIXELS and abs(a.y - b.y) < NEAR_PIXELS
 
 

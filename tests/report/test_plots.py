@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from convt_onnx.report.axes import LogAxis
+from convt_onnx.report.labels import Point, place_labels
 from convt_onnx.report.plots import PLOT_HEIGHT, Mark, _labelled, roof, roofline_plot
 from convt_onnx.report.units import count_text, digits, percent_text, size_text, time_text
 
@@ -93,19 +96,45 @@ def test_numbers_for_people(text, wanted):
     assert text == wanted
 
 
+ABOVE, BELOW, RIGHT, LEFT = (0, -10, "middle"), (0, 20, "middle"), (9, 5, "start"), (-9, 5, "end")
+TIP, UNDER = mark("2", 53, 135), mark("3", 51, 166)
+
+
 @pytest.mark.parametrize(
-    ("others", "below"),
+    ("others", "place"),
     [
-        ([], False),
-        ([mark("2", 53, 135)], True),
-        ([mark("2", 70, 135)], False),
-        ([mark("2", 50, 100)], False),
-        ([mark("2", 53, 135), mark("3", 51, 166)], False),
+        ([], ABOVE),
+        ([mark("2", 70, 135)], ABOVE),
+        ([mark("2", 50, 100)], ABOVE),
+        ([TIP], BELOW),
+        ([TIP, UNDER], RIGHT),
+        ([TIP, UNDER, mark("4", 55, 150)], LEFT),
     ],
 )
-def test_a_label_goes_below_where_another_mark_is_above(others, below):
-    assert _labelled([mark("1", 50, 150), *others])[0].below is below
+def test_a_label_goes_where_no_mark_is(others, place):
+    found = _labelled([mark("1", 50, 150), *others])[0].place
+    assert (found.dx, found.dy, found.anchor) == place
 
 
-def test_a_label_at_the_bottom_stays_above():
-    assert not _labelled([mark("1", 50, 275), mark("2", 53, 260)])[0].below
+@pytest.mark.parametrize(("x", "y", "dy", "anchor"), [(50, 275, 5, "start"), (95, 275, 5, "end")])
+def test_a_label_at_the_bottom_is_not_below(x, y, dy, anchor):
+    place = _labelled([mark("1", x, y), mark("2", x, y - 15)])[0].place
+    assert (place.dy, place.anchor) == (dy, anchor)
+
+
+@pytest.mark.parametrize(("x", "anchor"), [(1, "start"), (99, "end")])
+def test_labels_stay_on_the_page(x, anchor):
+    assert _labelled([mark("1", x, 100)])[0].place.anchor == anchor
+
+
+def test_labels_do_not_cover_each_other():
+    """As the marks of a row, in which labels of five letters have no room side by side."""
+    row = [Point(50 + 7 * i, 100, None, "ab, c") for i in range(4)]
+    found = [place.dy for place in place_labels(row, PLOT_HEIGHT)]
+    assert len(set(found[:2])) == 2
+    assert found[0] != found[1] != found[2] != found[3]
+
+
+def test_a_label_leaves_a_tail_free():
+    marks = _labelled([mark("1", 50, 150), replace(mark("2", 51, 100), tail=145)])
+    assert marks[0].place.dy == 20
