@@ -168,7 +168,7 @@ def model_paths(folders: Sequence[Path], only: str) -> list[tuple[Path, str]]:
 @click.option("--threads", "counts", multiple=True, type=int, default=(1, 2), show_default=True)
 @click.option("--minutes", default=25.0, show_default=True, help="For everything.")
 @click.option("--tune-seconds", default=20.0, show_default=True, help="At most, for one model.")
-@click.option("--seconds", default=4.0, show_default=True, help="At most, for runs of one model.")
+@click.option("--seconds", default=12.0, show_default=True, help="At most, for runs of one model.")
 @click.option("--least", default=0.97, show_default=True, help="Slower than this fails.")
 @click.option("--only", default="", help="Part of a model's name.")
 @click.option("--cache", type=click.Path(path_type=Path), help="Of timings; none by default.")

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from statistics import median
 
 from convt_onnx.tuning.runtime import Timed
@@ -31,7 +32,7 @@ HOPELESS_AFTER = 3
 # Slower than this in the very first run, which may be a slow one, where runs are long.
 HOPELESS_AT_ONCE = 5
 LONG_RUN = 0.05
-# Entries are loaded anew as long as this many rounds still fit into the time; they then run as
+# Rounds that are shared out over as many loads as there is time for. After a load entries run as
 # often as takes about as long as loading, and this often at most.
 SURE = 16
 MAX_TURNS = 5
@@ -56,7 +57,8 @@ class Race:
         loaders: Of entries by name; the first is the one to beat and stays to the end.
         margin: What a lead must exceed to count.
         to_the_end: Whether every entry stays, and only the limits end the race.
-        fresh: Whether rounds have entries of their own, loaded for them, as far as the time allows.
+        fresh: Whether rounds have entries of their own, loaded for them, as far as the time allows;
+            where it allows no more of them, a race of SURE rounds ends.
         entries: What is loaded now.
         samples: Seconds of one run by name; the i-th of each are of the same round.
         dropped: Why an entry left early.
@@ -104,8 +106,10 @@ class Race:
         self._load(self.running)
         self._warm_up(end)
         self._load_seconds = self.clock() - start
+        since = 0
         while True:
             self._round()
+            since += 1
             rounds, now = len(self.samples[self.first]), self.clock()
             if rounds >= self.limits.rounds or (rounds >= self.limits.least and now >= end):
                 return
@@ -113,11 +117,26 @@ class Race:
                 self._drop(rounds)
                 if self._decided():
                     return
-            self._turns = 1
-            missing = max(1, SURE - rounds) * self._turn_seconds
-            # As long again as loading takes, for the turns of that round.
-            if self.fresh and end - now >= 2 * self._load_seconds + missing:
+            if not self.fresh:
+                continue
+            if since >= self._rounds_a_load(rounds, end - now):
                 self._renew()
+                since = 0
+            elif rounds >= max(SURE, self.limits.least) and end - now < self._renewal_seconds:
+                return
+
+    @property
+    def _renewal_seconds(self) -> float:
+        """Of loading anew and of the turns that follow."""
+        return self._load_seconds + min(MAX_TURNS * self._turn_seconds, self._load_seconds)
+
+    def _rounds_a_load(self, rounds: int, seconds: float) -> float:
+        """After how many rounds to load anew; infinite where no time is left for it."""
+        if seconds < self._renewal_seconds:
+            return inf
+        missing = max(0, SURE - rounds)
+        loads = max(0.0, seconds - missing * self._turn_seconds) / max(self._renewal_seconds, 1e-9)
+        return max(1.0, missing / (1 + loads))
 
     def _renew(self) -> None:
         """Load everything anew for the next round."""
@@ -183,6 +202,7 @@ class Race:
         for name in self.running:
             self.samples[name].append(median(times[name]))
         self._turn_seconds = (self.clock() - start) / self._turns
+        self._turns = 1
 
     def _sample(self, name: str, runs: int) -> float | None:
         self._last = name

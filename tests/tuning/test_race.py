@@ -211,12 +211,30 @@ def test_every_round_has_entries_of_its_own():
     assert set(loads) == {("keep", "b"), ("b", "keep")}
 
 
-def test_loading_anew_leaves_enough_time_for_rounds():
-    # A pair takes 20 s to load and about 2.2 s to run.
+def test_rounds_are_shared_out_over_the_loads_that_there_is_time_for():
+    clock, loads = Clock(), count()
+
+    def load():
+        """Takes 10 s; what was loaded tells in its time which load it was."""
+        clock.now += 10.0
+        return FakeTimed(clock, repeat(1 + next(loads) / 1000))
+
+    # A pair takes 25 s to load and warm up, 2 s to run: three more loads and their turns fit.
     limits = Limits(25 + 3 * 35 + 2.5 * SURE, rounds=99)
-    found, order = lucky_race(limits=limits, load_seconds=10.0, fresh=True, to_the_end=True)
-    assert 2 * 2 <= len(order) <= 2 * 4
-    assert len(found.samples["b"]) >= SURE
+    found = Race({"keep": load, "b": load}, limits, clock, to_the_end=True, fresh=True)
+    found.run()
+    rounds = Counter(found.samples["keep"])
+    assert len(rounds) == 4
+    assert all(2 < n < SURE / 2 for n in rounds.values())
+    assert sum(rounds.values()) == SURE
+
+
+def test_a_race_ends_where_nothing_can_be_loaded_any_more():
+    found, order = lucky_race(
+        limits=Limits(1000.0, rounds=99), load_seconds=400.0, fresh=True, to_the_end=True
+    )
+    assert order == ["keep", "b"]
+    assert len(found.samples["b"]) == SURE
 
 
 def test_fresh_entries_run_several_turns_in_the_time_that_loading_takes():
