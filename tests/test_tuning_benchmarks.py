@@ -111,6 +111,18 @@ def test_all_take_turns_and_nobody_leaves(load):
     assert samples == {"a": [1.0] * corpus.MIN_ROUNDS, "b": [9.0] * corpus.MIN_ROUNDS}
 
 
+@pytest.mark.parametrize(("ours", "more"), [([0.98, 1.1], True), ([0.9], False), ([1.1], False)])
+def test_an_open_question_is_timed_for_longer(load, ours, more):
+    corpus = load("corpus")
+    times = {corpus.ORIGINAL: [1.0], corpus.OURS: ours, "onnxsim": [1.0]}
+    entries = loaders(Clock(), **times)
+    samples = corpus.in_turn(entries, seconds=0.0)
+    corpus.go_on(samples, entries, corpus.Effort(1.0, 0.0, Path(), 0.97))
+    rounds = corpus.MIN_ROUNDS * (1 + more)
+    assert len(samples[corpus.ORIGINAL]) == len(samples[corpus.OURS]) == rounds
+    assert len(samples["onnxsim"]) == corpus.MIN_ROUNDS
+
+
 def line(corpus, ratio, *, copied=False, share=0.5):
     ratios = {corpus.OURS: Ratio(ratio, ratio, ratio)}
     return corpus.Line(

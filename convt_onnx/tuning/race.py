@@ -32,6 +32,9 @@ HOPELESS_AFTER = 3
 # Slower than this in the very first run, which may be a slow one, where runs are long.
 HOPELESS_AT_ONCE = 5
 LONG_RUN = 0.05
+# After how many rounds it is asked whether the last two are apart: asked after every round, a draw
+# would sooner or later look like a win.
+LOOKS = (8, 16, 32, 64)
 # Rounds that are shared out over as many loads as there is time for. After a load entries run as
 # often as takes about as long as loading, and this often at most.
 SURE = 16
@@ -115,7 +118,7 @@ class Race:
                 return
             if not self.to_the_end:
                 self._drop(rounds)
-                if self._decided():
+                if not self.running[1:] or (rounds in LOOKS and self._decided()):
                     return
             if not self.fresh:
                 continue
@@ -230,10 +233,7 @@ class Race:
         return order.index(name) > order.index(other)
 
     def _decided(self) -> bool:
-        rivals = self.running[1:]
-        if not rivals:
-            return True
-        if len(rivals) > 1:
+        if len(self.running) > 2:
             return False
-        ratio = self.ratio(self.first, rivals[0])
+        ratio = self.ratio(self.first, self.running[1])
         return ratio.low > 1 + self.margin or ratio.high < 1 + self.margin

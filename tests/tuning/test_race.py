@@ -92,6 +92,13 @@ def test_a_clear_winner_ends_it():
     assert chosen(found) == "b"
 
 
+def test_whether_it_is_over_is_asked_now_and_then():
+    # With 12 rounds one that was not faster could be one in a hundred.
+    found = race(keep=[1.0], b=[1.0] * (WARM_UP + 1) + [0.5] * 99)
+    assert len(found.samples["b"]) == 16
+    assert chosen(found) == "b"
+
+
 def test_a_close_race_goes_on_to_the_limit():
     found = race(rounds=40, keep=[1.0, 1.1], b=[1.06, 1.0, 0.95])
     assert len(found.samples["keep"]) == 40
