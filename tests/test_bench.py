@@ -193,7 +193,7 @@ def test_the_page_of_targets_lists_forms(source):
     result = bench([source], replace(QUICK, targets=("portable",)))
     tree = parse(page(report_document(bench_report_of(result))))
     assert tree.one("svg", id="error-over-tolerance")
-    assert [a.text for a in tree.all("a", href="#node-1")] == ["1. up"]
+    assert [a.text for a in tree.all("a", href="#node-1")] == ["1.\N{NO-BREAK SPACE}up"]
     assert bars(tree.one("svg", id="work-per-node"))
     assert tree.all("section", aria_labelledby="passes")
     table = next(t for t in tree.all("table") if "for each target" in t.one("caption").text)
