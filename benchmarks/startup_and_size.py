@@ -76,8 +76,8 @@ def measure_optimize(program: str, name: str, folder: Path) -> Run:
     made = [sys.executable, str(maker), str(folder), "--model", name]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
     model, out = folder / f"{name}.onnx", folder / f"{name}.out.onnx"
-    options = ["--target", "ort-cpu", "--no-verify", "-o", str(out)]
-    seconds, peak = measure([program, "optimize", str(model), *options])
+    options = ["--target", "ort-cpu", "--no-verify", "--no-tune"]
+    seconds, peak = measure([program, "optimize", str(model), *options, "-o", str(out)])
     run = Run(f"convt-onnx optimize {name}", total_mib(model), seconds, peak, total_mib(out))
     for file in folder.iterdir():
         file.unlink()
@@ -120,7 +120,7 @@ def print_table(where: dict[str, str], runs: list[Run]) -> None:
 @click.option("--work-dir", type=click.Path(path_type=Path, exists=True), help="Needs 7 GB.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def main(names: tuple[str, ...], work_dir: Path | None, as_json: bool) -> None:
-    """Measure the start, and `optimize --no-verify` on each large model."""
+    """Measure the start, and `optimize --no-verify --no-tune` on each large model."""
     program = str(Path(sys.executable).with_name("convt-onnx"))
     where = environment()
     runs = [measure_start(program)]
