@@ -53,6 +53,8 @@ class Target:
         depthwise_island: Element types to compute in float32 where the node is depthwise.
         quantised: Integer types that DequantizeLinear takes, with zero points of 0 alone; None
             for any.
+        off_device_integers: Integer types that DequantizeLinear takes on the CPU alone, though
+            the target has a device.
         functions_by_domain: Whether functions of one name in several domains, or overloads, are
             told apart, and attributes that a function takes from its call are read.
         removed_operators: Whether operators that ONNX has taken back (Crop, Affine) still run.
@@ -85,6 +87,7 @@ class Target:
     max_axes: int = 0
     depthwise_island: frozenset[ir.DataType] = frozenset()
     quantised: frozenset[ir.DataType] | None = None
+    off_device_integers: frozenset[ir.DataType] = frozenset()
     functions_by_domain: bool = True
     removed_operators: bool = True
     # A GEMM on a CPU core.
@@ -169,6 +172,7 @@ TARGETS: dict[str, Target] = {
             provider="CUDAExecutionProvider",
             same_auto_pad=False,
             float_weights=True,
+            off_device_integers=frozenset({ir.DataType.INT32}),
             plugin=OVERLOAD,
         ),
         TENSORRT,

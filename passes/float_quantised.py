@@ -14,6 +14,7 @@ from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.operands import ConstantOperand, constant
 from convt_onnx.passes.base import Pass
 from convt_onnx.passes.fold_weights import place
+from convt_onnx.targets import Target
 
 STANDARD = ("", "ai.onnx")
 # Round came with it.
@@ -29,6 +30,9 @@ class FloatQuantised(Pass):
         1. DequantizeLinear(constant)           -> the floats
         2. DequantizeLinear(QuantizeLinear(x))  -> Clip(Round(x / s), low - z, high - z) * s
 
+    Where the target's device leaves an integer type to the CPU (int32, that of biases, on ONNX
+    Runtime's CUDA provider), rule 1 for that type, whatever the zero point.
+
     The values stay what they are. Not in functions, where other nodes read the integers, the
     scale is computed or not one for the whole tensor, and rule 2 below opset 11.
     """
@@ -39,8 +43,8 @@ class FloatQuantised(Pass):
 
     def run(self, model: ir.Model) -> Iterator[str]:
         """Rewrite, one line a value."""
-        taken = self.context.target.quantised
-        if taken is None:
+        target = self.context.target
+        if target.quantised is None and not target.off_device_integers:
             return
         names = NamePool(model)
         opset = model.opset_imports.get("", model.opset_imports.get("ai.onnx", 1))
@@ -50,7 +54,7 @@ class FloatQuantised(Pass):
             for node in list(graph):
                 if node.graph is None or not _is(node, "DequantizeLinear"):
                     continue
-                if _runs(node, model.ir_version, taken):
+                if _runs(node, model.ir_version, target):
                     continue
                 value = node.outputs[0]
                 array = evaluator.value(value)
@@ -59,29 +63,37 @@ class FloatQuantised(Pass):
                     value.replace_all_uses_with(folded, replace_graph_outputs=True)
                     remove_unused([value])
                     yield f"{value.name}: folded"
-                    continue
-                em = Emitter(
-                    graph,
-                    opset=opset,
-                    inline_constants=model.ir_version < 4,
-                    names=names,
-                    prefix=node.name or value.name or node.op_type,
-                    cache={},
-                )
-                if _in_floats(em, node, model.ir_version):
+                elif target.quantised is None:
+                    self.miss(node.name or value.name or "", "CT575", _what(node))
+                elif _in_floats(_emitter(model, node, names, opset), node, model.ir_version):
                     yield f"{value.name}: computed in floats"
                 else:
                     self.miss(node.name or value.name or "", "CT515", _what(node))
+
+
+def _emitter(model: ir.Model, node: ir.Node, names: NamePool, opset: int) -> Emitter:
+    assert isinstance(node.graph, ir.Graph)
+    return Emitter(
+        node.graph,
+        opset=opset,
+        inline_constants=model.ir_version < 4,
+        names=names,
+        prefix=node.name or node.outputs[0].name or node.op_type,
+        cache={},
+    )
 
 
 def _is(node: ir.Node, op_type: str) -> bool:
     return node.op_type == op_type and node.domain in STANDARD
 
 
-def _runs(node: ir.Node, ir_version: int, taken: frozenset[ir.DataType]) -> bool:
-    """Whether the target takes the integer type and the zero point."""
-    integers = node.inputs[0]
+def _runs(node: ir.Node, ir_version: int, target: Target) -> bool:
+    """Whether the target takes the integer type and the zero point, on its device."""
+    integers, taken = node.inputs[0], target.quantised
     dtype = None if integers is None else integers.dtype
+    if taken is None:
+        known = constant(integers, ir_version)
+        return (dtype if known is None else known.tensor.dtype) not in target.off_device_integers
     zero_point = _zero_point(node, ir_version)
     if zero_point is not None:
         return zero_point.tensor.dtype in taken and not np.any(zero_point.array())

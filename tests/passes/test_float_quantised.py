@@ -5,7 +5,7 @@ import pytest
 
 from convt_onnx.passes.float_quantised import FloatQuantised
 
-from ..graph.building import array, model, op_types
+from ..graph.building import array, as_inputs, model, op_types, with_function
 from ..verify.judging import assert_close, random_feeds, run
 
 
@@ -105,3 +105,125 @@ class TestActivations:
         assert "QuantizeLinear" not in op_types(applied.after)
         feeds = random_feeds(proto)
         assert_close(run(applied.after, feeds), run(proto, feeds))
+
+
+def biased(bias="q", attributes="", zero=None, **arrays):
+    """A convolution with a quantised bias, `ort-cuda`'s case."""
+    third = "" if zero is None else ", z"
+    text = f"""g (float[2,4,5,7] x) => (float[] y)
+    {{ b = DequantizeLinear {attributes} ({bias}, s{third}) y = Conv (x, w, b) }}"""
+    arrays = {"q": integers(3, dtype=np.int32), "s": np.float32(0.01)} | arrays
+    if zero is not None:
+        arrays["z"] = zero
+    return model(text, w=array(3, 4, 2, 2), **arrays)
+
+
+class TestBiasesOffTheDevice:
+    """DequantizeLinear of int32, which ONNX Runtime's CUDA provider leaves to the CPU."""
+
+    @pytest.mark.parametrize(
+        "proto",
+        [
+            biased(),
+            biased(attributes="<axis = 0>", s=np.linspace(0.01, 0.03, 3, dtype=np.float32)),
+            biased(zero=np.int32(0)),
+        ],
+        ids=["one scale", "a scale each", "zero point"],
+    )
+    def test_become_floats(self, apply, proto):
+        applied = apply(proto, FloatQuantised, target="ort-cuda")
+        assert applied.changes == ("b: folded",)
+        assert op_types(applied.after) == ["Conv"]
+        assert {i.name for i in applied.after.graph.initializer}.isdisjoint({"q", "s", "z"})
+        feeds = random_feeds(proto)
+        assert_close(run(applied.after, feeds), run(proto, feeds))
+
+    def test_of_a_constant_node_too(self, apply):
+        text = """g (float[2,4,5,7] x) => (float[] y)
+        { q = Constant <value = int32[3] {5, -70, 900}> () b = DequantizeLinear (q, s)
+          y = Conv (x, w, b) }"""
+        proto = model(text, s=np.float32(0.01), w=array(3, 4, 2, 2))
+        applied = apply(proto, FloatQuantised, target="ort-cuda")
+        assert op_types(applied.after) == ["Conv"]
+        feeds = random_feeds(proto)
+        assert_close(run(applied.after, feeds), run(proto, feeds))
+
+    def test_in_a_branch_too(self, apply):
+        text = """g (bool c, float[2,4,5,7] x) => (float[2,3,4,6] y) { y = If (c) <
+            then_branch = t () => (float[2,3,4,6] a)
+            { b = DequantizeLinear (q, s) a = Conv (x, w, b) },
+            else_branch = e () => (float[2,3,4,6] d) { d = Conv (x, w) }
+        > }"""
+        arrays = {"q": integers(3, dtype=np.int32), "s": np.float32(0.01), "w": array(3, 4, 2, 2)}
+        proto = model(text, **arrays)
+        applied = apply(proto, FloatQuantised, target="ort-cuda")
+        assert "DequantizeLinear" not in op_types(applied.after)
+        for taken in (True, False):
+            feeds = {"c": np.array(taken), "x": array(2, 4, 5, 7)}
+            assert_close(run(applied.after, feeds), run(proto, feeds))
+
+    def test_that_others_read_are_folded_for_each(self, apply):
+        text = """g (float[2,4,5,7] x) => (float[] y, int32[3] q2)
+        { b = DequantizeLinear (q, s) q2 = Identity (q) y = Conv (x, w, b) }"""
+        arrays = {"q": integers(3, dtype=np.int32), "s": np.float32(0.01), "w": array(3, 4, 2, 2)}
+        applied = apply(model(text, **arrays), FloatQuantised, target="ort-cuda")
+        assert op_types(applied.after) == ["Identity", "Conv"]
+
+    @pytest.mark.parametrize("target", ["ort-cpu", "portable"])
+    def test_stay_where_the_runtime_takes_them(self, apply, target):
+        assert apply(biased(), FloatQuantised, target=target).changes == ()
+
+    @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+    def test_integers_that_the_device_takes_stay(self, apply, dtype):
+        proto = weights(dtype, 7 * (dtype is np.uint8))
+        assert apply(proto, FloatQuantised, target="ort-cuda").changes == ()
+
+    def test_activations_stay(self, apply):
+        assert apply(quantised(3), FloatQuantised, target="ort-cuda").changes == ()
+
+    @pytest.mark.parametrize("moving", ["int32[3] q", "float s"])
+    def test_computed_when_the_model_runs_are_told(self, apply, moving):
+        text = f"""g ({moving}, float[2,4,5,7] x) => (float[] y)
+        {{ b = DequantizeLinear (q, s) y = Conv (x, w, b) }}"""
+        arrays = {"q": integers(3, dtype=np.int32), "s": np.float32(0.01), "w": array(3, 4, 2, 2)}
+        del arrays[moving.split()[1]]
+        applied = apply(model(text, **arrays), FloatQuantised, target="ort-cuda")
+        assert applied.changes == ()
+        assert [(m.node, m.reason.id) for m in applied.context.misses] == [("b", "CT575")]
+
+    def test_that_a_caller_may_override_stay(self, apply):
+        applied = apply(as_inputs(biased(), "q"), FloatQuantised, target="ort-cuda")
+        assert applied.changes == ()
+
+    def test_of_another_domain_stay(self, apply):
+        proto = biased()
+        proto.graph.node[0].domain = "com.microsoft"
+        proto.opset_import.add(domain="com.microsoft", version=1)
+        assert apply(proto, FloatQuantised, target="ort-cuda").changes == ()
+
+    def test_in_a_function_stay(self, apply):
+        proto = with_function(
+            "g (float[2,4,5,7] x) => (float[] y) { y = f.biased (x, w) }",
+            """biased (x, w) => (y)
+            { q = Constant <value = int32[3] {5, -70, 900}> ()
+              s = Constant <value = float {0.01}> ()
+              b = DequantizeLinear (q, s) y = Conv (x, w, b) }""",
+            w=array(3, 4, 2, 2),
+        )
+        assert apply(proto, FloatQuantised, target="ort-cuda").changes == ()
+
+    def test_of_a_quantised_network_leave_the_device_no_more(self, apply):
+        """Integers in and out of both convolutions: the results stay on their grid."""
+        text = """g (float[2,4,5,7] x) => (float[] y)
+        { xq = QuantizeLinear (x, sx, z) xd = DequantizeLinear (xq, sx, z)
+          wd = DequantizeLinear (wq, sw) b = DequantizeLinear (q, sb) c = Conv (xd, wd, b)
+          cq = QuantizeLinear (c, sc, z) y = DequantizeLinear (cq, sc, z) }"""
+        sx, sw, sc = np.float32(0.03), np.float32(0.01), np.float32(0.2)
+        arrays = {"sx": sx, "sw": sw, "sb": sx * sw, "sc": sc, "z": np.uint8(128)}
+        arrays |= {"wq": integers(3, 4, 2, 2), "q": integers(3, dtype=np.int32)}
+        proto = model(text, **arrays)
+        applied = apply(proto, FloatQuantised, target="ort-cuda")
+        assert applied.changes == ("b: folded",)
+        feeds = random_feeds(proto)
+        # A value between two steps may be rounded to either.
+        assert np.abs(run(applied.after, feeds)["y"] - run(proto, feeds)["y"]).max() <= 1.001 * sc
