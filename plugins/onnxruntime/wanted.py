@@ -83,17 +83,21 @@ def compile_texts(
         MissingPartError: Triton is not installed.
     """
     jobs = [(w, capability) for w in wanted for capability in capabilities]
-    if jobs:
-        require_triton()
     if processes == 1 or len(jobs) < 2:
         return [compile_text(job) for job in jobs]
+    require_triton()
     # A process that has started threads must not be forked.
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         return list(pool.map(compile_text, jobs))
 
 
 def compile_text(job: tuple[Wanted, int]) -> str:
-    """One kernel file; a packed weight fixes the schedule but for its tile of rows."""
+    """One kernel file; a packed weight fixes the schedule but for its tile of rows.
+
+    Raises:
+        MissingPartError: Triton is not installed.
+    """
+    require_triton()
     wanted, capability = job
     schedule = schedule_for(wanted, capability)
     artifact = compile_ptx(wanted.kernel, capability, schedule)

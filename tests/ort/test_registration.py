@@ -24,7 +24,7 @@ from convt_onnx.plugin_node import DOMAIN
 from convt_onnx.plugins.conv_transpose.compile import Argument, Artifact
 from convt_onnx.plugins.conv_transpose.formula import Formula
 from convt_onnx.plugins.onnxruntime import build, kernel_file, store
-from convt_onnx.plugins.onnxruntime.wanted import Wanted, wanted_kernels
+from convt_onnx.plugins.onnxruntime.wanted import Wanted, compile_text, wanted_kernels
 
 from ..verify import judging
 from ..verify.judging import random_feeds, run
@@ -273,6 +273,15 @@ def test_plugin_models_run_right_as_kernels_and_as_functions(library, tmp_path, 
     kernels = dict(zip(wanted, library.run(after, feeds), strict=True))
     judging.assert_close(run(after, feeds), wanted)
     judging.assert_close(kernels, wanted)
+
+
+def test_kernels_need_triton(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    record = make_record(SPECS["vocoder"])
+    wanted = Wanted(record, record.kernel((None, None)))
+    with pytest.raises(MissingPartError, match="Triton is not installed") as caught:
+        compile_text((wanted, 90))
+    assert "convt-onnx[gpu]" in caught.value.help
 
 
 def test_wanted_kernels_of_a_model(tmp_path):
