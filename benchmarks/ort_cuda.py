@@ -27,12 +27,14 @@ from typing import Any
 
 import numpy as np
 from environment import environment
-from ort_cuda_report import VARIANTS, print_tables, write_svg
+from ort_cuda_report import FORCED, VARIANTS, print_tables, write_svg
 
 from convt_onnx.machine import gpu, installed_version
 
 MAX_DIFFERENCE = {"float32": 5e-3, "float16": 2e-2}
 SHARES = "shares.json"
+# What tells rows apart.
+KEY = ("suite", "row", "dtype", "batch")
 PROFILED_RUNS = 4
 
 
@@ -44,7 +46,8 @@ def main() -> None:
     prepare.add_argument("--suites", nargs="+", default=["flaggems", "models", "deployed"])
     prepare.add_argument("--batches", nargs="+", type=int, default=[1, 8])
     prepare.add_argument("--dtypes", nargs="+", default=["float32", "float16"])
-    prepare.add_argument("--archs", nargs="+", type=int, default=[90])
+    prepare.add_argument("--compute-capability", nargs="+", type=int, default=[90])
+    prepare.add_argument("--rows", nargs="+", default=[], help="these alone, by their names")
     prepare.add_argument("--forms", action="store_true", help="every form of each node")
     prepare.add_argument("--processes", type=int, default=os.cpu_count())
     run = steps.add_parser("time")
@@ -55,7 +58,7 @@ def main() -> None:
     for step in (prepare, run):
         step.add_argument("--folder", type=Path, required=True)
     show = steps.add_parser("show")
-    show.add_argument("json", type=Path)
+    show.add_argument("json", type=Path, nargs="+", help="rows of later files take the place")
     show.add_argument("--svg", type=Path)
     share = steps.add_parser("share", help="before `time`, for models: ConvTranspose's share")
     share.add_argument("--batches", nargs="+", type=int, default=[1, 8])
@@ -70,9 +73,10 @@ def _prepare(arguments: argparse.Namespace) -> None:
     from ort_cuda_models import jobs, prepare
 
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    wanted = list(jobs(arguments.suites, arguments.batches, arguments.dtypes, arguments.forms))
+    every = jobs(arguments.suites, arguments.batches, arguments.dtypes, arguments.forms)
+    wanted = [j for j in every if not arguments.rows or j.row in arguments.rows]
     library = arguments.folder / "libconvt_ort.so"
-    prepare(arguments.folder, wanted, arguments.processes, library, arguments.archs)
+    prepare(arguments.folder, wanted, arguments.processes, library, arguments.compute_capability)
 
 
 def _time(arguments: argparse.Namespace) -> None:
@@ -133,14 +137,14 @@ def _kinds(case: dict[str, Any], arguments: argparse.Namespace) -> list[tuple[st
     """Variant, and whether with a CUDA graph."""
     graphs = not arguments.no_graphs and arguments.provider == "CUDAExecutionProvider"
     plain = [(v, False) for v in case["files"]]
-    return plain + [(v, True) for v in VARIANTS if v in case["files"] and graphs]
+    return plain + [(v, True) for v in (*VARIANTS, FORCED) if v in case["files"] and graphs]
 
 
 def _open(case: dict[str, Any], arguments: argparse.Namespace, variant: str, graph: bool) -> Any:
     """Opening a session is the processor's work, and several are opened at once."""
     from ort_cuda_sessions import opened
 
-    library = arguments.folder / "libconvt_ort.so" if variant == "plugin" else None
+    library = arguments.folder / "libconvt_ort.so" if variant in ("plugin", FORCED) else None
     path = arguments.folder / case["files"][variant]
     return opened(path, arguments.provider, library=library, graph=graph)
 
@@ -237,8 +241,20 @@ def _environment() -> str:
     return f"{gpu() or 'no GPU'}; ONNX Runtime {ort.__version__}; {versions}"
 
 
+def merged(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One document of several runs: a row of a later one takes the place of an earlier one's."""
+    rows = {tuple(r[k] for k in KEY): r for d in documents for r in d["rows"]}
+    environments = dict.fromkeys(d["environment"] for d in documents)
+    left_out = [name for d in documents for name in d["left_out"]]
+    return {
+        "environment": "; then ".join(environments),
+        "rows": list(rows.values()),
+        "left_out": left_out,
+    }
+
+
 def _show(arguments: argparse.Namespace) -> None:
-    document = json.loads(arguments.json.read_text())
+    document = merged([json.loads(path.read_text()) for path in arguments.json])
     print(document["environment"])
     print_tables(document)
     if arguments.svg is not None:

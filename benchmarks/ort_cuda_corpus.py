@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", type=Path, default=[])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--arch", type=int, default=90)
+    parser.add_argument("--compute-capability", type=int, default=90)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     context = multiprocessing.get_context("spawn")
@@ -62,7 +62,7 @@ def _prepare(arguments: argparse.Namespace, pool: Any) -> None:
     cases = pool.map(partial(_make, arguments.folder), named, chunksize=1)
     files = [arguments.folder / c["plugin"] for c in cases if "plugin" in c]
     found = list(dict.fromkeys(w for ws in pool.map(_wanted, files, chunksize=1) for w in ws))
-    stored = pool.map(_store, [(w, arguments.arch) for w in found], chunksize=1)
+    stored = pool.map(_store, [(w, arguments.compute_capability) for w in found], chunksize=1)
     for why in filter(None, stored):
         print(f"! {why}")
     build.cached_library()

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from gpu_suites import SUITES, Shape
+from gpu_suites import SUITES as GPU_SUITES
+from gpu_suites import Shape, shape
 from onnx import helper, numpy_helper
+from ort_cuda_report import FORCED
 
 from convt_onnx import OptimizeOptions, optimize
 from convt_onnx.models import exporting, get
@@ -42,6 +44,16 @@ MODELS = {
     "unet": "full",
     "unet3d": "full",
 }
+# Grouped nodes of few channels, which `prediction.cuda_rules` knows by kind.
+GROUPED = (
+    shape("g2 32-32 k3 s2", 16, (32, 32), (24, 24), 3, 2, 1, 1, 2),
+    shape("g2 32-24 k4 s2", 16, (32, 24), (24, 24), 4, 2, 1, 0, 2),
+    shape("g8 64-32 k4 s2", 8, (64, 32), (64, 64), 4, 2, 1, 0, 8),
+    shape("g8 64-64 k3 s3", 8, (64, 64), (64, 64), 3, 3, 1, 0, 8),
+    shape("g8 64-64 k3 s4", 8, (64, 64), (64, 64), 3, 4, 1, 0, 8),
+    shape("g4 48-48 k5 s3", 8, (48, 48), (32, 32), 5, 3, 2, 0, 4),
+)
+SUITES = {**GPU_SUITES, "grouped": GROUPED}
 # What takes longest to write.
 SLOW = ("fcn8s", "hifigan", "codec", "unet")
 # Forms of standard operators that are timed against each other, node by node.
@@ -81,7 +93,7 @@ class Case:
 
 
 def jobs(suites: list[str], batches: list[int], dtypes: list[str], forms: bool) -> Iterator[Job]:
-    """Everything to make."""
+    """Everything to make; `forms` also every form of each node."""
     for suite in suites:
         for dtype in dtypes:
             if suite == "models":
@@ -147,13 +159,13 @@ def make(folder: Path, job: Job) -> tuple[Case, list[Any]]:
         case.missing["original"] = " ".join(str(error).split())[:200]
         return case, []
     _optimised(case, path, "standard")
-    always = {} if job.suite == "models" else {"all": "plugin"}
-    _optimised(case, path, "plugin", plugin=True, forms=always)
+    _optimised(case, path, "plugin", plugin=True)
+    if job.suite != "models" and set(case.chosen) - {"plugin"}:
+        _optimised(case, path, FORCED, plugin=True, forms={"all": "plugin"})
     for form in FORMS if job.forms else ():
         _optimised(case, path, form, forms={"ConvTranspose": form})
-    kernels = (
-        wanted_kernels([folder / case.files["plugin"]], (True,)) if "plugin" in case.files else []
-    )
+    plugged = [folder / case.files[v] for v in ("plugin", FORCED) if v in case.files]
+    kernels = wanted_kernels(plugged, (True,)) if plugged else []
     case.seconds = time.perf_counter() - start
     return case, kernels
 
@@ -180,7 +192,7 @@ def _optimised(
     except Exception as error:  # one case must not take the others with it
         case.missing[variant] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         return
-    if plugin:
+    if variant == "plugin":
         case.chosen = [str(d.form) for d in result.decisions]
     if result.modified:
         case.files[variant] = output.name

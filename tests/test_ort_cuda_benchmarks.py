@@ -63,10 +63,29 @@ def test_a_file_that_stays_as_it_is_is_as_fast(load, capsys):
     assert "| 90.0 | same file | 1.00 | - | - |" in capsys.readouterr().out
 
 
-def result_of(reason="CT602", chosen="phases", **us):
+def test_a_kernel_that_the_rules_do_not_take_is_shown_and_not_counted(load, capsys):
+    times = {"original": {"us": 90.0}, "kernel": {"us": 120.0}}
+    row = row_of(same=["standard", "plugin"], times=times)
+    load("ort_cuda_report").print_tables({"rows": [row], "left_out": []})
+    said = capsys.readouterr().out
+    assert "| same file | 1.00 | same file | 1.00 | 40% | kernel 120 |" in said
+    assert "plugin: geometric mean 1.00, lowest 1.00" in said
+
+
+def test_rows_of_a_later_run_take_the_place_of_earlier_ones(load):
+    first = {"environment": "a", "rows": [row_of(), row_of(row="n")], "left_out": ["o"]}
+    again = {"environment": "a", "rows": [row_of(share=0.9), row_of(dtype="float16")]}
+    both = load("ort_cuda").merged([first, {**again, "left_out": []}])
+    found = [(r["row"], r["dtype"], r["share"]) for r in both["rows"]]
+    assert found == [("m", "float32", 0.9), ("n", "float32", 0.4), ("m", "float16", 0.4)]
+    assert (both["environment"], both["left_out"]) == ("a", ["o"])
+
+
+def result_of(reason="CT602", chosen="phases", ratios=(), **us):
     forms = [{"form": f, "why": "", "time": {"median_us": t}} for f, t in us.items()]
     node = {"path": "up", "x_shapes": [[1]], "dtype": "FLOAT", "chosen": chosen, "forms": forms}
-    tuning = {"runtime": "r", "device": "d", "reverted": [], "models": [], "seconds": 1.0}
+    tuning = {"runtime": "r", "device": "d", "reverted": [], "seconds": 1.0}
+    tuning["models"] = [{"ratio": r} for r in ratios]
     decision = {"path": "up", "form": chosen, "reason": {"id": reason}}
     return {
         "tuning": {**tuning, "nodes": [node]},
@@ -76,19 +95,21 @@ def result_of(reason="CT602", chosen="phases", **us):
 
 
 @pytest.mark.parametrize(
-    ("name", "result", "problem"),
+    ("result", "problem"),
     [
-        ("m", {"keep": 9.0, "phases": 3.0}, None),
+        ({"keep": 9.0, "phases": 3.0}, None),
         # Within what two timings differ by.
-        ("m", {"keep": 2.9, "phases": 3.0}, None),
-        ("m", {"keep": 2.0, "phases": 3.0}, "not the fastest"),
-        ("m", {"reason": "CT604", "keep": 9.0, "phases": 3.0}, "was not timed: CT604"),
-        ("hidden", {"keep": 9.0, "phases": 3.0}, "whole model does not gain"),
-        ("hidden", {"reason": "CT606", "keep": 9.0, "phases": 3.0}, None),
+        ({"keep": 2.9, "phases": 3.0}, None),
+        ({"keep": 2.0, "phases": 3.0}, "not the fastest"),
+        ({"reason": "CT604", "keep": 9.0, "phases": 3.0}, "was not timed: CT604"),
+        # Of several sets of sizes the one that gains least counts.
+        ({"ratios": [3.0, 1.004], "keep": 9.0, "phases": 3.0}, "whole model does not gain"),
+        ({"ratios": [3.0, 1.02], "keep": 9.0, "phases": 3.0}, None),
+        ({"reason": "CT606", "ratios": [1.0], "keep": 9.0, "phases": 3.0}, None),
     ],
 )
-def test_a_tuned_model_is_judged(load, name, result, problem):
-    row = {"name": name, "problems": []}
+def test_a_tuned_model_is_judged(load, result, problem):
+    row = {"problems": []}
     load("ort_cuda_tuning").judge(row, result_of(**result))
     assert row["nodes"][0]["us"]["phases"] == 3.0
     assert len(row["problems"]) == (problem is not None)
