@@ -47,7 +47,7 @@ def test_tables_name_what_is_slower_and_what_is_missing(load, capsys):
     rows = [row_of(), row_of(row="n", times={}, errors={"original": "no memory"})]
     load("ort_cuda_report").print_tables({"rows": rows, "left_out": ["deployed x"]})
     said = capsys.readouterr().out
-    assert "standard: geometric mean 0.90" in said
+    assert "standard: geometric mean 0.90 of 1, lowest 0.90" in said
     assert "slower: m float32 b1 0.90" in said
     assert "where ConvTranspose takes over 30 %: 3.00 of 1" in said
     assert "! n float32 b1: original: no memory" in said
@@ -63,13 +63,20 @@ def test_a_file_that_stays_as_it_is_is_as_fast(load, capsys):
     assert "| 90.0 | same file | 1.00 | - | - |" in capsys.readouterr().out
 
 
+def test_originals_that_leave_the_gpu_are_counted_and_left_out(load, capsys):
+    away = row_of(row="istft", times={"original": {"us": 9000.0}, "plugin": {"us": 30.0}})
+    load("ort_cuda_report").print_tables({"rows": [row_of(), away], "left_out": []})
+    said = capsys.readouterr().out
+    assert "plugin: geometric mean 30.00 of 2 (3.00 without istft), lowest 3.00" in said
+
+
 def test_a_kernel_that_the_rules_do_not_take_is_shown_and_not_counted(load, capsys):
     times = {"original": {"us": 90.0}, "kernel": {"us": 120.0}}
     row = row_of(same=["standard", "plugin"], times=times)
     load("ort_cuda_report").print_tables({"rows": [row], "left_out": []})
     said = capsys.readouterr().out
     assert "| same file | 1.00 | same file | 1.00 | 40% | kernel 120 |" in said
-    assert "plugin: geometric mean 1.00, lowest 1.00" in said
+    assert "plugin: geometric mean 1.00 of 1, lowest 1.00" in said
 
 
 def test_rows_of_a_later_run_take_the_place_of_earlier_ones(load):
