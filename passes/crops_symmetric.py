@@ -1,9 +1,14 @@
-"""The largest symmetric part of a crop."""
+"""The largest symmetric part of a crop, and a node that has no other pads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from convt_onnx.forms.native import expressible, write_attributes
+from convt_onnx.graph.attributes import canonical_attributes
+from convt_onnx.graph.emitter import Emitter
+from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.passes.crops_writing import own_name
 from convt_onnx.spec import Axis, ConvTransposeSpec
 
 
@@ -51,3 +56,31 @@ def symmetric_part(spec: ConvTransposeSpec) -> SymmetricPart:
 def _output_padding(axis: Axis) -> int:
     """What the node has already may be more than the stride allows, below the dilation."""
     return max(0, min(axis.begin - axis.end, max(axis.stride - 1, -axis.end)))
+
+
+def has_other_pads(read: ConvTransposeNode) -> bool:
+    """Whether a node in its canonical spelling has unequal pads that can be made equal."""
+    if read.late is not None or expressible(read.spec) is not None:
+        return False
+    pads = read.node.attributes.get("pads")
+    if pads is None or "auto_pad" in read.node.attributes:
+        # Not in the canonical spelling: another pass has left it for a reason.
+        return False
+    values = pads.as_ints()
+    return list(values[: read.spec.ndim]) != list(values[read.spec.ndim :])
+
+
+def write_symmetric(read: ConvTransposeNode, em: Emitter) -> SymmetricPart:
+    """Leave the node its symmetric part, and write a Slice behind it for what is left to crop."""
+    part, node = symmetric_part(read.spec), read.node
+    if part.complete:
+        write_attributes(node, part.spec)
+        return part
+    whole = em.op("ConvTranspose", list(node.inputs), **canonical_attributes(part.spec))
+    made = em.nodes[-1]
+    made.name = own_name(node)
+    made.metadata_props.update(node.metadata_props)
+    whole.type = node.outputs[0].type
+    axes = range(2, 2 + part.spec.ndim)
+    em.splice(node, em.crop(whole, axes, part.begin, part.end))
+    return part

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from convt_onnx.decide import decide, setting_for
-from convt_onnx.forms.native import expressible, write_attributes
 from convt_onnx.forms.plugin import PLUGIN
-from convt_onnx.graph.attributes import canonical_attributes
-from convt_onnx.graph.emitter import Emitter, NamePool
+from convt_onnx.graph.emitter import NamePool
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, find_nodes, read_node
 from convt_onnx.passes.base import Pass
-from convt_onnx.passes.crops_symmetric import SymmetricPart, symmetric_part
-from convt_onnx.passes.crops_writing import emitter_at, own_name
+from convt_onnx.passes.crops_symmetric import has_other_pads, write_symmetric
+from convt_onnx.passes.crops_writing import emitter_at
 
 
 class UndoCrops(Pass):
@@ -47,40 +45,16 @@ class UndoCrops(Pass):
                 continue
             shapes = found.visible(self.context.shapes)
             read = read_node(found.node, found.path, model.ir_version, shapes)
-            if not isinstance(read, ConvTransposeNode) or not self._wanted(read):
+            if not isinstance(read, ConvTransposeNode) or not has_other_pads(read):
                 continue
             if self._goes_to_plugin(found, read, model.ir_version):
                 continue
-            part = symmetric_part(read.spec)
-            if part.complete:
-                write_attributes(read.node, part.spec)
-                yield f"{found.path}: symmetric pads"
-                continue
-            self._slice(read, part, emitter_at(model, found, names))
-            yield f"{found.path}: symmetric pads, {list(part.begin)} and {list(part.end)} sliced"
+            part = write_symmetric(read, emitter_at(model, found, names))
+            dropped = f", {list(part.begin)} and {list(part.end)} sliced"
+            yield f"{found.path}: symmetric pads{'' if part.complete else dropped}"
 
     def _goes_to_plugin(self, found: FoundNode, read: ConvTransposeNode, ir_version: int) -> bool:
         """Whether the node will not stay a ConvTranspose: the plugin takes any pads."""
         naming, target = self.context.plugin_naming, self.context.target
         setting = setting_for(found.opset, target, read.dtype, ir_version=ir_version, plugin=naming)
         return decide(read, target, setting, self.context.choice).form == PLUGIN.name
-
-    def _wanted(self, read: ConvTransposeNode) -> bool:
-        if read.late is not None or expressible(read.spec) is not None:
-            return False
-        pads = read.node.attributes.get("pads")
-        if pads is None or "auto_pad" in read.node.attributes:
-            # Not in the canonical spelling: another pass has left it for a reason.
-            return False
-        values = pads.as_ints()
-        return list(values[: read.spec.ndim]) != list(values[read.spec.ndim :])
-
-    def _slice(self, read: ConvTransposeNode, part: SymmetricPart, em: Emitter) -> None:
-        node = read.node
-        whole = em.op("ConvTranspose", list(node.inputs), **canonical_attributes(part.spec))
-        made = em.nodes[-1]
-        made.name = own_name(node)
-        made.metadata_props.update(node.metadata_props)
-        whole.type = node.outputs[0].type
-        axes = range(2, 2 + part.spec.ndim)
-        em.splice(node, em.crop(whole, axes, part.begin, part.end))

@@ -23,6 +23,7 @@ from convt_onnx.graph.operands import (
 )
 from convt_onnx.graph.quantised import Grid
 from convt_onnx.lowering import write_form
+from convt_onnx.passes.crops_symmetric import has_other_pads, write_symmetric
 from convt_onnx.plugin_node.functions import add_functions
 from convt_onnx.targets import Target
 
@@ -82,19 +83,33 @@ def node_graph(
     read = read_node(builder.copy, PATH, IR_VERSION, {})
     if not isinstance(read, ConvTransposeNode):
         raise TypeError(read)
-    emitter = Emitter(
+    emitter = _emitter(model, setting.opset)
+    if not stays(form, read, target, setting.opset):
+        write_form(emitter, read, form, setting, target)
+    if not target.asymmetric_pads:
+        _make_symmetric(model, setting.opset)
+    if emitter.functions:
+        add_functions(model, emitter.functions)
+    return model, builder.inputs
+
+
+def _emitter(model: ir.Model, opset: int) -> Emitter:
+    return Emitter(
         model.graph,
-        opset=setting.opset,
+        opset=opset,
         inline_constants=False,
         names=NamePool(model),
         prefix=PATH,
         cache={},
     )
-    if not stays(form, read, target, setting.opset):
-        write_form(emitter, read, form, setting, target)
-    if emitter.functions:
-        add_functions(model, emitter.functions)
-    return model, builder.inputs
+
+
+def _make_symmetric(model: ir.Model, opset: int) -> None:
+    """What `undo-crops` does behind the forms: with other pads the device would not run them."""
+    for node in [n for n in model.graph if n.op_type == "ConvTranspose"]:
+        read = read_node(node, PATH, IR_VERSION, {})
+        if isinstance(read, ConvTransposeNode) and has_other_pads(read):
+            write_symmetric(read, _emitter(model, opset))
 
 
 def _drawn(value: ir.Value) -> npt.NDArray[Any]:

@@ -71,6 +71,32 @@ def test_run_time_weights(tmp_path):
     check_same(results(model(text), tmp_path=tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("attributes", "operators"),
+    [
+        ("strides=[2,3], pads=[1,0,0,0]", ["ConvTranspose"]),
+        ("strides=[2,3], pads=[0,0,2,1]", ["ConvTranspose", "Slice"]),
+        # A form that writes a ConvTranspose of its own.
+        ("dilations=[2,1], pads=[0,0,2,1]", ["ConvTranspose", "Slice"]),
+    ],
+)
+def test_pads_that_the_device_does_not_take_are_made_symmetric(tmp_path, attributes, operators):
+    proto = model(HEAD + f"y = ConvTranspose <{attributes}> (x, w) }}", w=GROUPED)
+    node, opset, _ = found(proto)
+    shape, outputs = (2, 4, 5, 7), []
+    for target, wanted in ((CPU, ["ConvTranspose"]), (get_target("ort-cuda"), operators)):
+        for form in ("keep", "undilate")[: 1 + ("dilations" in attributes)]:
+            one = node_model(node, form, setting_for(opset, target, node.dtype), target, shape)
+            onnx.checker.check_model(one.proto, full_check=True)
+            assert op_types(one.proto) == wanted
+            outputs += Runner(Source(one.proto, tmp_path)).run(one.feeds).values()
+            (up,) = (n for n in one.proto.graph.node if n.op_type == "ConvTranspose")
+            (pads,) = (a.ints for a in up.attribute if a.name == "pads")
+            assert (pads[:2] == pads[2:]) == (target is not CPU)
+    for output in outputs[1:]:
+        np.testing.assert_allclose(output, outputs[0], atol=1e-4)
+
+
 @pytest.mark.parametrize("behind", ["Relu", "LeakyRelu <alpha=0.3>", "Tanh", "Sigmoid"])
 def test_an_activation_comes_along(tmp_path, behind):
     values = results(model(HEAD + f"{UP} y = {behind} (h) }}", w=GROUPED, b=BIAS),
