@@ -54,7 +54,8 @@ def block_step(AXIS: tl.constexpr):
 
 @triton.jit
 def inside(i, size):
-    return (i >= 0) & (i < size)
+    """0 <= i < size, for what 31 bits count: a negative number is a large one without a sign."""
+    return i.to(tl.uint32) < tl.cast(size, tl.uint32)
 
 
 @triton.jit

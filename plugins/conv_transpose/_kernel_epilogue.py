@@ -24,8 +24,7 @@ def _tanh(v):
 def activate(v, slope, KIND: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr):
     """Activation `KIND` of float32 `v`; `slope` is the PRelu slope, broadcast to `v`."""
     if KIND == "relu":
-        # Not maximum: a NaN stays a NaN.
-        v = tl.where(v < 0, 0.0, v)
+        v = tl.maximum(v, 0.0, propagate_nan=tl.PropagateNan.ALL)
     elif KIND == "leaky_relu":
         v = tl.where(v < 0, v * ALPHA, v)
     elif KIND == "prelu":

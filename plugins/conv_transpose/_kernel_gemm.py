@@ -23,7 +23,7 @@ from convt_onnx.plugins.conv_transpose._kernel_axis import (
     program_taps,
     round_to_tf32,
 )
-from convt_onnx.plugins.conv_transpose._kernel_store import store_tile
+from convt_onnx.plugins.conv_transpose._kernel_store import place_tile, read_tile, store_tile
 
 # What only bounds and divides is no reason to compile anew.
 _PLAIN = ["rows", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w", "q_d", "q_h", "q_w"]
@@ -80,6 +80,7 @@ def gemm_kernel(
     INTERLEAVE: tl.constexpr,  # innermost columns that are phases of the width, padded; else 1
     CHANNEL_LAST: tl.constexpr,  # the tile's last axis when stored: channels, else rows
     VECTOR: tl.constexpr,  # elements known contiguous and aligned along that axis
+    PAIR: tl.constexpr,  # elements of a word that is made of two rows q with three phases, or 1
     X_VECTOR: tl.constexpr,  # likewise of x, along its channels
     X_CHANNEL_LAST: tl.constexpr,
     STREAM: tl.constexpr,  # y leaves the cache first
@@ -229,10 +230,20 @@ def gemm_kernel(
             b = b.to(tl.float32)
         acc = tl.dot(a, b, acc, input_precision=PRECISION)
 
-    store_tile(
-        acc, tile_m * BLOCK_M, tile_n * BLOCK_N, group, phase_d, phase_h, phase_w,
-        y, bias, slope, residual, rows, out_d, out_h, out_w, q_d, q_h, q_w,
+    place = place_tile(
+        tile_m * BLOCK_M, tile_n * BLOCK_N, group, phase_d, phase_h, phase_w,
+        rows, out_d, out_h, out_w, q_d, q_h, q_w,
         d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
-        NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, INTERLEAVE, CHANNEL_LAST, VECTOR, STREAM, WIDE,
+        NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, BLOCK_N, INTERLEAVE, CHANNEL_LAST, VECTOR,
+        PAIR, WIDE,
+    )  # fmt: skip
+    added = None
+    if residual is not None:
+        added = read_tile(residual, place, PAIR)
+    bias_values = None
+    if bias is not None:
+        bias_values = tl.load(bias + place[2], mask=place[3], other=0.0).to(tl.float32)
+    store_tile(
+        acc, place, added, bias_values, y, slope, INTERLEAVE, CHANNEL_LAST, PAIR, STREAM,
         ACTIVATION, ALPHA, BETA,
     )  # fmt: skip

@@ -19,7 +19,12 @@ from convt_onnx.plugins.conv_transpose._kernel_axis import (
     round_to_tf32,
 )
 from convt_onnx.plugins.conv_transpose._kernel_read import operand, read_x
-from convt_onnx.plugins.conv_transpose._kernel_store import store_tile
+from convt_onnx.plugins.conv_transpose._kernel_store import (
+    place_tile,
+    read_added,
+    store_tile,
+    unstored,
+)
 
 # What only bounds and divides is no reason to compile anew.
 _PLAIN = ["rows", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w", "q_d", "q_h", "q_w"]
@@ -78,6 +83,7 @@ def resident_kernel(
     INTERLEAVE: tl.constexpr,  # innermost columns that are phases of the width, padded; else 1
     CHANNEL_LAST: tl.constexpr,  # the tile's last axis when stored: channels, else rows
     VECTOR: tl.constexpr,  # elements known contiguous and aligned along that axis
+    PAIR: tl.constexpr,  # elements of a word that is made of two rows q with three phases, or 1
     X_VECTOR: tl.constexpr,  # likewise of x, along its channels or its width
     X_CHANNEL_LAST: tl.constexpr,
     STREAM: tl.constexpr,  # y leaves the cache first
@@ -109,10 +115,13 @@ def resident_kernel(
     weights = _weights(
         w, group, first_column, SHIFTS, TILES_K, ROWS_PAD, COLUMNS_PAD, BLOCK_K, K_MAJOR, PARTS
     )
+    # The channels of every part, where their columns begin with the first and hold all or many.
+    LAST: tl.constexpr = PARTS[0][COUNT_PARTS - 1] // INTERLEAVE
+    PERIODIC: tl.constexpr = C_OUT & (C_OUT - 1) == 0 and LAST % C_OUT == 0
     tiles = tl.cdiv(rows, BLOCK_M)
     share = tl.cdiv(tiles, WORKERS)
     end = tl.minimum((worker + 1) * share, tiles)
-    for tile in tl.range(worker * share, end, num_stages=LOOP_STAGES):
+    for tile in tl.range(worker * share, end):
         if X_CHANNEL_LAST:
             m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
         else:
@@ -127,9 +136,29 @@ def resident_kernel(
         else:
             row = batch * x_n + m_d * x_d + m_h * x_h + m_w * x_w + group * C_IN * x_c
 
+        # The residual is where the sums begin: read at once, it takes no registers beside them.
+        added = ()
+        if residual is not None:
+            for part in tl.static_range(COUNT_PARTS):
+                added = added + (
+                    read_added(
+                        residual, tile * BLOCK_M, first_column + PARTS[1][part], group,
+                        rows, out_d, out_h, out_w, q_d, q_h, q_w,
+                        d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
+                        NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, tl.constexpr(PARTS[0][part]),
+                        INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE,
+                    ),
+                )  # fmt: skip
         sums = ()
         for part in tl.static_range(COUNT_PARTS):
-            sums = sums + (tl.zeros((BLOCK_M, tl.constexpr(PARTS[0][part])), tl.float32),)
+            if residual is not None:
+                sums = sums + (
+                    unstored(
+                        added[part], BLOCK_M, tl.constexpr(PARTS[0][part]), INTERLEAVE, CHANNEL_LAST
+                    ),
+                )
+            else:
+                sums = sums + (tl.zeros((BLOCK_M, tl.constexpr(PARTS[0][part])), tl.float32),)
         reads = ()
         for step in tl.static_range(READS + PREFETCH):
             if step < READS:
@@ -153,14 +182,29 @@ def resident_kernel(
                         (step - PREFETCH) % TILES_K, TILES_K, PARTS, PRECISION, UPCAST,
                     )  # fmt: skip
 
+        bias_values = None
+        if bias is not None and PERIODIC:
+            bias_values = tl.load(bias + group * C_OUT + tl.arange(0, C_OUT)).to(tl.float32)
         for part in tl.static_range(COUNT_PARTS):
-            store_tile(
-                sums[part], tile * BLOCK_M, first_column + PARTS[1][part], group, 0, 0, 0,
-                y, bias, slope, residual, rows, out_d, out_h, out_w, q_d, q_h, q_w,
+            place = place_tile(
+                tile * BLOCK_M, first_column + PARTS[1][part], group, 0, 0, 0,
+                rows, out_d, out_h, out_w, q_d, q_h, q_w,
                 d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
-                NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, INTERLEAVE, CHANNEL_LAST, VECTOR, STREAM, WIDE,
-                ACTIVATION, ALPHA, BETA,
+                NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, tl.constexpr(PARTS[0][part]),
+                INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE,
             )  # fmt: skip
+            store_tile(
+                sums[part], place, None, _bias_of(bias, bias_values, place, PERIODIC), y, slope,
+                INTERLEAVE, CHANNEL_LAST, PAIR, STREAM, ACTIVATION, ALPHA, BETA,
+            )  # fmt: skip
+
+
+@triton.jit
+def _bias_of(bias, values, place, PERIODIC: tl.constexpr):
+    """The bias of a stored tile's columns, or of the channels that they repeat."""
+    if bias is not None and not PERIODIC:
+        values = tl.load(bias + place[2], mask=place[3], other=0.0).to(tl.float32)
+    return values
 
 
 @triton.jit

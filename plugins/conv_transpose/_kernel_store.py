@@ -18,66 +18,25 @@ from convt_onnx.plugins.conv_transpose._kernel_axis import (
 )
 from convt_onnx.plugins.conv_transpose._kernel_epilogue import activate
 
+WORDS = tl.constexpr(tl.pointer_type(tl.uint32))
+
 
 @triton.jit
-def store_tile(
-    acc,  # [rows q, columns (phase, C_out)], float32
-    first_row,
-    first_column,
-    group,
-    phase_d,  # of split axes; else 0
-    phase_h,
-    phase_w,
-    y,
-    bias,
-    slope,
-    residual,
-    rows,
-    out_d,
-    out_h,
-    out_w,
-    q_d,
-    q_h,
-    q_w,
-    d_mul,
-    d_shift,
-    h_mul,
-    h_shift,
-    w_mul,
-    w_shift,
-    y_n,
-    y_c,
-    y_d,
-    y_h,
-    y_w,
-    NDIM: tl.constexpr,
-    AXIS_D: tl.constexpr,
-    AXIS_H: tl.constexpr,
-    AXIS_W: tl.constexpr,
-    C_OUT: tl.constexpr,
-    INTERLEAVE: tl.constexpr,
-    CHANNEL_LAST: tl.constexpr,
-    VECTOR: tl.constexpr,
-    STREAM: tl.constexpr,
-    WIDE: tl.constexpr,
-    ACTIVATION: tl.constexpr,
-    ALPHA: tl.constexpr,
-    BETA: tl.constexpr,
-):
-    """y = activation(acc + bias + residual) for one tile; the arguments are the kernels'."""
-    BLOCK_M: tl.constexpr = acc.shape[0]
-    COLUMNS: tl.constexpr = acc.shape[1]
-    # Rows of the stored tile: q and, interleaved, the phase of the width. Columns: phase, C_out.
-    if INTERLEAVE > 1:
-        acc = acc.reshape(BLOCK_M, COLUMNS // INTERLEAVE, INTERLEAVE)
-        if CHANNEL_LAST:
-            acc = acc.permute(0, 2, 1).reshape(BLOCK_M * INTERLEAVE, COLUMNS // INTERLEAVE)
-        else:
-            acc = acc.permute(1, 0, 2).reshape(COLUMNS // INTERLEAVE, BLOCK_M * INTERLEAVE)
-    elif not CHANNEL_LAST:
-        acc = tl.trans(acc)
-    f = tl.arange(0, BLOCK_M * INTERLEAVE)
-    m = first_row + f // INTERLEAVE
+def place_tile(
+    first_row, first_column, group, phase_d, phase_h, phase_w, rows, out_d, out_h, out_w,
+    q_d, q_h, q_w, d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
+    NDIM: tl.constexpr, AXIS_D: tl.constexpr, AXIS_H: tl.constexpr, AXIS_W: tl.constexpr,
+    C_OUT: tl.constexpr, BLOCK_M: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
+    CHANNEL_LAST: tl.constexpr, VECTOR: tl.constexpr, PAIR: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Offsets in y of a stored tile, which of them lie in y, and the channels of its columns.
+
+    Its rows are q and, interleaved, the phase of the width; its columns are (phase, C_out). The
+    phases given are those of split axes, else 0. With PAIR, two rows q and three phases of each
+    make up three words, and offsets count words.
+    """
+    f = tl.arange(0, BLOCK_M // PAIR * INTERLEAVE)
+    m = first_row + f // INTERLEAVE * PAIR
     inner_w = f % INTERLEAVE
     batch, m_d, m_h, m_w = coordinates(
         m, q_d, q_h, q_w, d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, NDIM, INTERLEAVE
@@ -93,16 +52,18 @@ def store_tile(
     r_d = phase // (PHASES_W * PHASES_H) + phase_d
     co = group * C_OUT + c % C_OUT
 
-    q_at_w = m_w * AXIS_W[STRIDE] + inner_w - AXIS_W[CROP]
+    if PAIR > 1:
+        m_w, out_w = m_w // PAIR, out_w // PAIR
+        y_n, y_c, y_d, y_h = y_n // PAIR, y_c // PAIR, y_d // PAIR, y_h // PAIR
+    q_at_w = m_w * AXIS_W[STRIDE] + inner_w - AXIS_W[CROP] // PAIR
     q_at_h = m_h * AXIS_H[STRIDE] - AXIS_H[CROP]
     q_at_d = m_d * AXIS_D[STRIDE] - AXIS_D[CROP]
     ROW_LAST: tl.constexpr = not CHANNEL_LAST
     live = m < rows
     if AXIS_W[STRIDE] < INTERLEAVE:
         live &= inner_w < AXIS_W[STRIDE]
-    write = spread(live, ROW_LAST) & spread(
-        c < C_OUT * PHASES_D * PHASES_H * PHASES_W, CHANNEL_LAST
-    )
+    c_live = c < C_OUT * PHASES_D * PHASES_H * PHASES_W
+    write = spread(live, ROW_LAST) & spread(c_live, CHANNEL_LAST)
     if not AXIS_D[EXACT]:
         write &= inside(spread(q_at_d, ROW_LAST) + spread(r_d, CHANNEL_LAST), out_d)
     if not AXIS_H[EXACT]:
@@ -123,18 +84,142 @@ def store_tile(
         write = tl.max_constancy(write, (1, VECTOR))
     else:
         at = hint_order(at, spread(tl.minimum(m_w, 0), ROW_LAST), 1)
+    return at, write, co, c_live
 
-    c_live = c < C_OUT * PHASES_D * PHASES_H * PHASES_W
-    if bias is not None:
-        b_values = tl.load(bias + co, mask=c_live, other=0.0).to(tl.float32)
-        acc += spread(b_values, CHANNEL_LAST)
-    if residual is not None:
-        acc += tl.load(residual + at, mask=write, other=0.0).to(tl.float32)
+
+@triton.jit
+def read_added(
+    residual, first_row, first_column, group, rows, out_d, out_h, out_w, q_d, q_h, q_w,
+    d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
+    NDIM: tl.constexpr, AXIS_D: tl.constexpr, AXIS_H: tl.constexpr, AXIS_W: tl.constexpr,
+    C_OUT: tl.constexpr, BLOCK_M: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
+    CHANNEL_LAST: tl.constexpr, VECTOR: tl.constexpr, PAIR: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """The residual of a tile, as it is stored."""
+    place = place_tile(
+        first_row, first_column, group, 0, 0, 0, rows, out_d, out_h, out_w, q_d, q_h, q_w,
+        d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
+        NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, COLUMNS, INTERLEAVE, CHANNEL_LAST, VECTOR,
+        PAIR, WIDE,
+    )  # fmt: skip
+    return read_tile(residual, place, PAIR)
+
+
+@triton.jit
+def read_tile(residual, place, PAIR: tl.constexpr):
+    """The residual where a tile is stored."""
+    if PAIR > 1:
+        words = tl.load(residual.to(WORDS, bitcast=True) + place[0], mask=place[1], other=0)
+        tile = _unpaired(words).to(residual.dtype.element_ty, bitcast=True)
+    else:
+        tile = tl.load(residual + place[0], mask=place[1], other=0.0)
+    return tile
+
+
+@triton.jit
+def unstored(
+    tile, BLOCK_M: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
+    CHANNEL_LAST: tl.constexpr,
+):  # fmt: skip
+    """A tile as it is stored, turned into one of sums [rows q, columns]."""
+    if INTERLEAVE > 1:
+        if CHANNEL_LAST:
+            tile = tile.reshape(BLOCK_M, INTERLEAVE, COLUMNS // INTERLEAVE).permute(0, 2, 1)
+        else:
+            tile = tile.reshape(COLUMNS // INTERLEAVE, BLOCK_M, INTERLEAVE).permute(1, 0, 2)
+        tile = tile.reshape(BLOCK_M, COLUMNS)
+    elif not CHANNEL_LAST:
+        tile = tl.trans(tile)
+    return tile.to(tl.float32)
+
+
+@triton.jit
+def store_tile(
+    acc,  # [rows q, columns (phase, C_out)], float32
+    place,  # of `place_tile`
+    added,  # the residual there, or None
+    bias_values,  # [columns] or [C_out], float32, or None
+    y, slope,
+    INTERLEAVE: tl.constexpr, CHANNEL_LAST: tl.constexpr, PAIR: tl.constexpr,
+    STREAM: tl.constexpr, ACTIVATION: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr,
+):  # fmt: skip
+    """y = activation(acc + bias + residual) for one tile."""
+    BLOCK_M: tl.constexpr = acc.shape[0]
+    COLUMNS: tl.constexpr = acc.shape[1]
+    if INTERLEAVE > 1:
+        acc = acc.reshape(BLOCK_M, COLUMNS // INTERLEAVE, INTERLEAVE)
+        if CHANNEL_LAST:
+            acc = acc.permute(0, 2, 1).reshape(BLOCK_M * INTERLEAVE, COLUMNS // INTERLEAVE)
+        else:
+            acc = acc.permute(1, 0, 2).reshape(COLUMNS // INTERLEAVE, BLOCK_M * INTERLEAVE)
+    elif not CHANNEL_LAST:
+        acc = tl.trans(acc)
+    if bias_values is not None:
+        acc = _add_columns(acc, bias_values, CHANNEL_LAST)
+    if added is not None:
+        acc += added.to(tl.float32)
     s_values = 0.0
     if slope is not None:
-        s_values = spread(tl.load(slope + co, mask=c_live, other=0.0).to(tl.float32), CHANNEL_LAST)
+        s_values = tl.load(slope + place[2], mask=place[3], other=0.0).to(tl.float32)
+        s_values = spread(s_values, CHANNEL_LAST)
     acc = activate(acc, s_values, ACTIVATION, ALPHA, BETA)
+    values = acc.to(y.dtype.element_ty)
+    pointer = y
+    if PAIR > 1:
+        pointer = y.to(WORDS, bitcast=True)
+        values = _paired(values.to(tl.uint16, bitcast=True))
     if STREAM:
-        tl.store(y + at, acc.to(y.dtype.element_ty), mask=write, eviction_policy="evict_first")
+        tl.store(pointer + place[0], values, mask=place[1], eviction_policy="evict_first")
     else:
-        tl.store(y + at, acc.to(y.dtype.element_ty), mask=write)
+        tl.store(pointer + place[0], values, mask=place[1])
+
+
+@triton.jit
+def _paired(bits):
+    """Words [channels, (2 rows q, 4)] of 2-byte fields [channels, (row q, 4 phases)].
+
+    Of four phases the last is none, and of four words.
+    """
+    CHANNELS: tl.constexpr = bits.shape[0]
+    PAIRS: tl.constexpr = bits.shape[1] // 8
+    even, odd = tl.split(bits.reshape(CHANNELS, PAIRS, 4, 2))
+    v0_v4, v2_v6 = tl.split(even.reshape(CHANNELS, PAIRS, 2, 2))
+    v1_v5, _ = tl.split(odd.reshape(CHANNELS, PAIRS, 2, 2))
+    v0, v4 = tl.split(v0_v4)
+    v2, v6 = tl.split(v2_v6)
+    v1, v5 = tl.split(v1_v5)
+    first = v0.to(tl.uint32) | (v1.to(tl.uint32) << 16)
+    second = v2.to(tl.uint32) | (v4.to(tl.uint32) << 16)
+    third = v5.to(tl.uint32) | (v6.to(tl.uint32) << 16)
+    words = tl.join(tl.join(first, third), tl.join(second, second))
+    return words.reshape(CHANNELS, PAIRS * 4)
+
+
+@triton.jit
+def _unpaired(words):
+    """The fields of `_paired`; what is none there is any field."""
+    CHANNELS: tl.constexpr = words.shape[0]
+    PAIRS: tl.constexpr = words.shape[1] // 4
+    even, odd = tl.split(words.reshape(CHANNELS, PAIRS, 2, 2))
+    first, third = tl.split(even)
+    second, _ = tl.split(odd)
+    v0, v1 = first.to(tl.uint16), (first >> 16).to(tl.uint16)
+    v2, v4 = second.to(tl.uint16), (second >> 16).to(tl.uint16)
+    v5, v6 = third.to(tl.uint16), (third >> 16).to(tl.uint16)
+    bits = tl.join(
+        tl.join(tl.join(v0, v4), tl.join(v2, v6)), tl.join(tl.join(v1, v5), tl.join(v1, v5))
+    )
+    return bits.reshape(CHANNELS, PAIRS * 8)
+
+
+@triton.jit
+def _add_columns(acc, values, LAST: tl.constexpr):
+    """acc plus a vector along its last (LAST) or first axis, which may repeat itself there."""
+    EACH: tl.constexpr = values.shape[0]
+    M: tl.constexpr = acc.shape[0]
+    N: tl.constexpr = acc.shape[1]
+    if LAST:
+        acc = (acc.reshape(M, N // EACH, EACH) + values[None, None, :]).reshape(M, N)
+    else:
+        acc = (acc.reshape(M // EACH, EACH, N) + values[None, :, None]).reshape(M, N)
+    return acc

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from convt_onnx.plugins.conv_transpose import heuristics
+from convt_onnx.plugins.conv_transpose import fusing, heuristics
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
 from convt_onnx.plugins.conv_transpose.problem import Device
 from convt_onnx.plugins.conv_transpose.ptx import SHARED_LIMIT
@@ -27,7 +27,7 @@ def base_schedule(kernel: KernelSpec) -> Schedule:
     problem = replace(kernel, channels_last_in=False, channels_last_out=False).problem
     if heuristics.direct_is_better(problem):
         return heuristics.direct_schedule(problem)
-    fused = heuristics.fused_axes(problem)
+    fused = fusing.fused_axes(problem)
     return _within(kernel, heuristics.gemm_schedule(problem, DEVICE, fused))
 
 

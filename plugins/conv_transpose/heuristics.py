@@ -5,11 +5,21 @@ The figures behind the choices are in README.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes, plan_axis, shift_count
+from convt_onnx.plugins.conv_transpose.fusing import (
+    MAX_FUSED_COLUMNS,
+    MAX_ROWS_ADDED,
+    Flags,
+    fused_axes,
+    is_wide,
+    pixels_join,
+    rows_added,
+    starts_aligned,
+)
+from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes, shift_count
+from convt_onnx.plugins.conv_transpose.lines import lines_candidates, lines_schedule
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.resident import shared_bytes
 from convt_onnx.plugins.conv_transpose.resident_choice import preferred, resident_schedules
@@ -17,24 +27,21 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     DIRECT,
     GEMM,
     RESIDENT,
+    UNPACKED,
     Schedule,
     axis_plans,
     packing_of,
     program_count,
     resident_parts,
 )
-from convt_onnx.spec import Axis
 
-Flags = tuple[bool, bool, bool]
-
-# Fused columns beyond this many cost more registers and zeros than the reads they save.
-MAX_FUSED_COLUMNS = 4096
 # Beyond this many channels in, the direct kernel never came first.
 MAX_DIRECT_CHANNELS = 32
-# More rows q than that for the crop of small maps cost more than fused phases save.
-MAX_ROWS_ADDED = 1.1
 # A loop over that many (shift, C_in) does not suffer from narrow tiles.
 MAX_SHORT = 2048
+# Channels of groups computed as one, and bytes of y that are to be neighbours.
+MAX_MERGED = 64
+NEIGHBOURS = 64
 # (block_m, block_n, warps, stages) that the autotuner tries.
 _TILES = (
     (128, 128, 4, 3),
@@ -54,9 +61,13 @@ _TILES = (
 
 def choose(problem: Problem, device: Device) -> Schedule:
     """The schedule for one problem."""
-    if direct_is_better(problem):
-        return direct_schedule(problem)
-    return _resident(problem, device) or gemm_schedule(problem, device, fused_axes(problem))
+    count = merge_count(problem)
+    merged = problem.merged(count)
+    if direct_is_better(merged):
+        return lines_schedule(problem) or direct_schedule(problem)
+    resident = _resident(merged, device)
+    schedule = resident or gemm_schedule(merged, device, fused_axes(merged))
+    return replace(schedule, merge=count)
 
 
 def _resident(problem: Problem, device: Device) -> Schedule | None:
@@ -70,6 +81,24 @@ def _resident(problem: Problem, device: Device) -> Schedule | None:
     ):
         return None
     return preferred(problem, device, gemm_schedule(problem, device, all_fused))
+
+
+def merge_count(problem: Problem) -> int:
+    """Groups to compute as one, so that more than a few bytes of channels-last y are neighbours.
+
+    The zeros between the groups cost little where memory bounds the call.
+    """
+    spec = problem.spec
+    if spec.group == 1 or not (problem.channels_last_in and problem.channels_last_out):
+        return 1
+    if direct_is_better(problem):
+        # Its programs have all channels, but write single elements of an odd number of them.
+        joined = pixels_join(problem.merged(spec.group), lifted_axes(spec)[2])
+        return spec.group if joined and spec.in_channels <= MAX_MERGED else 1
+    able = [n for n in range(1, spec.group + 1) if spec.group % n == 0]
+    able = [n for n in able if n * max(spec.in_per_group, spec.out_per_group) <= MAX_MERGED]
+    enough = (n for n in able if n * spec.out_per_group * problem.element_bytes >= NEIGHBOURS)
+    return next(enough, max(able, default=1))
 
 
 def direct_is_better(problem: Problem) -> bool:
@@ -102,53 +131,12 @@ def direct_schedule(problem: Problem) -> Schedule:
     )
 
 
-def fused_axes(problem: Problem) -> Flags:
-    """Fuse every axis that can be, unless zeros would cost more than the reads they save."""
-    axes = lifted_axes(problem.spec)
-    able = tuple(fusable(a) for a in axes)
-    if is_wide(problem):
-        split = [f and _inflation(a) <= 1 for f, a in zip(able, axes, strict=True)]
-        return split[0], split[1], split[2]
-    order = sorted(range(3), key=lambda i: _inflation(axes[i]), reverse=True)
-    fused = list(able)
-    columns = prod(a.stride for a, f in zip(axes, fused, strict=True) if f)
-    for i in order:
-        too_wide = columns * problem.spec.out_per_group > MAX_FUSED_COLUMNS
-        wasteful = _total_inflation(axes, fused) > 2.0 and i != 2
-        if fused[i] and axes[i].stride > 1 and (too_wide or wasteful):
-            fused[i] = False
-            columns //= axes[i].stride
-    if problem.spec.out_per_group >= 64 and (
-        problem.channels_last_out or rows_added(problem, axes, fused) > MAX_ROWS_ADDED
-    ):
-        # A phase fills a tile of columns, and split axes need no rows for the crop.
-        fused = [f and _starts_aligned(a) for f, a in zip(fused, axes, strict=True)]
-    return fused[0], fused[1], fused[2]
-
-
-def rows_added(problem: Problem, axes: tuple[Axis, Axis, Axis], fused: Sequence[bool]) -> float:
-    """Rows q with those for the crop of unaligned axes, over those without."""
-    ratio = 1.0
-    for axis, out, f in zip(axes, problem.out_sizes, fused, strict=True):
-        if f and not _starts_aligned(axis):
-            rows = [plan_axis(axis, fused=True, aligned=a).rows(out) for a in (False, True)]
-            ratio *= rows[0] / rows[1]
-    return ratio
-
-
-def is_wide(problem: Problem) -> bool:
-    """Whether arithmetic, not memory, bounds the call: then no zeros are multiplied."""
-    spec = problem.spec
-    if spec.in_per_group * spec.out_per_group < 256 * 128:
-        return False
-    return spec.macs_exact(problem.batch, problem.sizes) > 5 * 10**9
-
-
 def gemm_schedule(problem: Problem, device: Device, fused: Flags) -> Schedule:
     """Tiles of the implicit GEMM with given fused axes."""
     spec = problem.spec
     axes = lifted_axes(spec)
-    aligned = tuple(not f or _starts_aligned(a) for a, f in zip(axes, fused, strict=True))
+    aligned = [not f or starts_aligned(a) for a, f in zip(axes, fused, strict=True)]
+    aligned[2] |= pixels_join(problem, axes[2])
     width = axes[2].stride if fused[2] else 1
     interleave = not problem.channels_last_out and 1 < width <= 32
     columns = prod(a.stride for a, f in zip(axes, fused, strict=True) if f) * spec.out_per_group
@@ -177,21 +165,30 @@ def gemm_schedule(problem: Problem, device: Device, fused: Flags) -> Schedule:
 def candidates(problem: Problem, device: Device, limit: int = 24) -> list[Schedule]:
     """Schedules for the autotuner to time: the heuristic's choice first, then its neighbours."""
     found = [choose(problem, device)]
+    for count in sorted({1, found[0].merge}, reverse=True):
+        here = _candidates(problem.merged(count), device)
+        found += [replace(s, merge=count) for s in here if count == 1 or s.kind not in UNPACKED]
+    return list(dict.fromkeys(found))[:limit]
+
+
+def _candidates(problem: Problem, device: Device) -> list[Schedule]:
+    """Schedules that fit, for groups as they are."""
+    found = []
     if problem.spec.in_per_group <= MAX_DIRECT_CHANNELS:
         found.append(direct_schedule(problem))
+        found += lines_candidates(problem)
     if prod(problem.spec.kernel) * problem.spec.in_per_group > 1:
         bases = [gemm_schedule(problem, device, f) for f in _fusions(problem)]
         found += [s for base in bases for s in resident_schedules(problem, device, base)]
         found += bases
         for tiles in _TILES:
             found += [_retiled(problem, base, *tiles) for base in bases]
-    unique = list(dict.fromkeys(found))
-    return [s for s in unique if fits(problem, s, device)][:limit]
+    return [s for s in found if fits(problem, s, device)]
 
 
 def fits(problem: Problem, schedule: Schedule, device: Device) -> bool:
     """Whether a schedule's tiles fit shared memory (as Triton pipelines them)."""
-    if schedule.kind == DIRECT:
+    if schedule.kind in UNPACKED:
         return True
     if schedule.kind == RESIDENT:
         packing, parts = packing_of(problem, schedule), resident_parts(problem, schedule)
@@ -265,20 +262,6 @@ def _block_k(problem: Problem, flat: bool) -> int:
         channels *= taps
     limit = 64 if problem.element_bytes == 2 else 32
     return max(16, min(_power(channels), limit))
-
-
-def _starts_aligned(axis: Axis) -> bool:
-    """Whether starting at the first output row costs no shift more."""
-    return shift_count(axis, aligned=True) <= shift_count(axis, aligned=False)
-
-
-def _inflation(axis: Axis) -> float:
-    """Multiplications with zeros included, over those without, of a fused axis."""
-    return shift_count(axis, aligned=False) * axis.stride / axis.kernel
-
-
-def _total_inflation(axes: tuple[Axis, Axis, Axis], fused: list[bool]) -> float:
-    return prod(_inflation(a) for a, f in zip(axes, fused, strict=True) if f)
 
 
 def _power(value: int) -> int:

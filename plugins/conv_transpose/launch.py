@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from convt_onnx.plugins.conv_transpose.activations import Activation
 from convt_onnx.plugins.conv_transpose.geometry import AxisPlan
+from convt_onnx.plugins.conv_transpose.lines import WORD_BYTES, each, taps
 from convt_onnx.plugins.conv_transpose.problem import Problem
 from convt_onnx.plugins.conv_transpose.schedule import (
     DIRECT,
     GEMM,
+    LINES,
     RESIDENT,
     Schedule,
     axis_plans,
     largest_divisor,
     packing_of,
+    pair_width,
     program_count,
     resident_parts,
     vector_width,
@@ -32,8 +35,6 @@ WIDE_FROM = 2**31
 EXACT = "tf32x3"
 # An output of this many bytes would push x out of the cache before it is read again.
 STREAM_FROM = 16 << 20
-# A word of x: the widest integer that shifts.
-WORD_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,10 @@ def kernel(schedule: Schedule) -> Any:
         from convt_onnx.plugins.conv_transpose._kernel_resident import resident_kernel
 
         return resident_kernel
+    if schedule.kind == LINES:
+        from convt_onnx.plugins.conv_transpose._kernel_lines import lines_kernel
+
+        return lines_kernel
     from convt_onnx.plugins.conv_transpose._kernel_direct import direct_kernel
 
     return direct_kernel
@@ -132,14 +137,18 @@ def launch_constants(
         "C_IN": problem.spec.in_per_group,
         "C_OUT": problem.spec.out_per_group,
         "NDIM": problem.spec.ndim,
-        "CHANNEL_LAST": problem.channels_last_out,
-        "VECTOR": vector_width(problem, schedule),
         "WIDE": wide,
         "ACTIVATION": call.activation.kind,
         "ALPHA": call.activation.alpha,
         "BETA": call.activation.beta,
     }
     grid = (program_count(problem, schedule), 1, 1)
+    if schedule.kind == LINES:
+        return grid, constants | _lines(call, x_vector)
+    constants |= {
+        "CHANNEL_LAST": problem.channels_last_out,
+        "VECTOR": vector_width(problem, schedule),
+    }
     if schedule.kind == DIRECT:
         return grid, constants | _direct(call)
     constants |= _matrix(call, x_vector)
@@ -166,6 +175,7 @@ def _matrix(call: Call, x_vector: int) -> Constants:
         "INTERLEAVE": packing.width_phases if schedule.interleave else 1,
         "X_VECTOR": min(x_vector, schedule.block_k),
         "X_CHANNEL_LAST": problem.channels_last_in,
+        "PAIR": pair_width(problem, schedule),
         "STREAM": problem.out_elements * problem.element_bytes >= STREAM_FROM,
         "PRECISION": precision(problem),
         "ROUND_X": schedule.round_x,
@@ -199,6 +209,15 @@ def _direct(call: Call) -> Constants:
     }
 
 
+def _lines(call: Call, x_vector: int) -> Constants:
+    return {
+        "TAPS": taps(call.problem, call.schedule),
+        "BLOCK_Q": call.schedule.block_m,
+        "EACH": each(call.problem),
+        "X_VECTOR": x_vector,
+    }
+
+
 def _interpreted() -> bool:
     import triton
 
@@ -227,7 +246,7 @@ def _reach(t: torch.Tensor) -> int:
 def _x_vector(call: Call, x: torch.Tensor) -> int:
     """Neighbours of x that one load may read at once: channels, or in a word along the width."""
     problem = call.problem
-    words = call.schedule.kind == RESIDENT and not problem.channels_last_in
+    words = call.schedule.kind in (RESIDENT, LINES) and not problem.channels_last_in
     limit = (WORD_BYTES if words else 16) // problem.element_bytes
     inner = x.ndim - 1 if words else 1
     if x.stride(inner) != 1 or x.data_ptr() % 16 or not (words or problem.channels_last_in):

@@ -10,7 +10,7 @@ from convt_onnx.errors import UsageError
 from convt_onnx.plugins.conv_transpose import launch, tuned
 from convt_onnx.plugins.conv_transpose.activations import NONE, Activation, apply_reference
 from convt_onnx.plugins.conv_transpose.problem import DTYPE_BYTES, Device, Problem
-from convt_onnx.plugins.conv_transpose.schedule import DIRECT, Schedule, packing_of
+from convt_onnx.plugins.conv_transpose.schedule import UNPACKED, Schedule, packing_of
 from convt_onnx.plugins.conv_transpose.weights import packed_weight
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -60,11 +60,12 @@ def conv_transpose(
     if y.numel() == 0:
         return y
     chosen = schedule or tuned.choose(problem, device_of(x))
+    run = problem.merged(chosen.merge)
     packed = weight.contiguous()
-    if chosen.kind != DIRECT:
+    if chosen.kind not in UNPACKED:
         round_to_tf32 = problem.dtype == "float32" and problem.tf32
-        packed = packed_weight(weight, packing_of(problem, chosen), round_to_tf32)
-    call = launch.Call(problem, chosen, activation)
+        packed = packed_weight(weight, packing_of(run, chosen), round_to_tf32)
+    call = launch.Call(run, chosen, activation)
     launch.launch(call, x, packed, bias, _slopes(slope, spec), _same_layout(residual, y), y)
     return y
 

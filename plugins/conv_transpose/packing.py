@@ -23,7 +23,10 @@ Index = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Layout of one packed weight; `tile_k` and `tile_n` are the multiples to pad to."""
+    """Layout of one packed weight; `tile_k` and `tile_n` are the multiples to pad to.
+
+    A group here holds `merge` groups of the weight on its diagonal, and zeros beside them.
+    """
 
     axes: tuple[AxisPlan, AxisPlan, AxisPlan]
     group: int
@@ -34,6 +37,7 @@ class Packing:
     flat: bool = False
     interleave: bool = False
     k_major: bool = False
+    merge: int = 1
 
     @property
     def blocks(self) -> int:
@@ -81,11 +85,14 @@ def gather_index(packing: Packing) -> Index:
     """
     taps = tap_index(packing)
     g, ci, co = packing.group, packing.in_per_group, packing.out_per_group
+    merge = packing.merge
     area = prod(a.kernel for a in packing.axes)
-    channel = np.arange(g * ci * co, dtype=np.int64).reshape(g, ci, co) * area
+    own = (g * merge, ci // merge, co // merge)
+    channel = np.arange(prod(own), dtype=np.int64).reshape(own) * area
     # [g, blocks d, h, w, C_in, phases d, h, w, C_out]
     index = channel[:, None, None, None, :, None, None, None, :] + taps[None, ..., None]
     index = np.where(taps[None, ..., None] < 0, -1, index)
+    index = _on_diagonal(index, merge)
     if packing.interleave:
         index = index.swapaxes(-1, -2)
     return _padded(index.reshape(g, packing.blocks, ci, packing.columns), packing)
@@ -107,7 +114,7 @@ def unpack(packed: npt.NDArray[np.generic], packing: Packing) -> npt.NDArray[np.
     """The weight of a packed one: [C_in, C_out/group, *the kernel of the three axes]."""
     index = gather_index(packing).reshape(-1)
     kernel = tuple(a.kernel for a in packing.axes)
-    channels = packing.group * packing.in_per_group, packing.out_per_group
+    channels = packing.group * packing.in_per_group, packing.out_per_group // packing.merge
     weight = np.empty(prod((*channels, *kernel)), packed.dtype)
     weight[index[index >= 0]] = packed.reshape(-1)[index >= 0]
     return weight.reshape(*channels, *kernel)
@@ -134,6 +141,18 @@ def _axis_taps(axis: AxisPlan, phases: int) -> Index:
     for block in range(axis.blocks):
         taps[block, : axis.phases] = [axis.tap(block, phase) for phase in range(axis.phases)]
     return taps
+
+
+def _on_diagonal(index: Index, merge: int) -> Index:
+    """[g, blocks, C_in, phases, C_out] of `merge` groups in one; -1 between different groups."""
+    if merge == 1:
+        return index
+    groups, *blocks, ci, pd, ph, pw, co = index.shape
+    shape = (groups // merge, *blocks, merge, ci, pd, ph, pw, merge, co)
+    merged = np.full(shape, -1, np.int64)
+    for i in range(merge):
+        merged[:, :, :, :, i, :, :, :, :, i] = index[i::merge]
+    return merged.reshape(groups // merge, *blocks, merge * ci, pd, ph, pw, merge * co)
 
 
 def _padded(index: Index, packing: Packing) -> Index:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from convt_onnx.spec import ConvTransposeSpec
@@ -25,6 +25,12 @@ class Problem:
     channels_last_in: bool = False
     channels_last_out: bool = False
     tf32: bool = False
+
+    def merged(self, count: int) -> Problem:
+        """The call with so many groups computed as one."""
+        if count == 1:
+            return self
+        return replace(self, spec=replace(self.spec, group=self.spec.group // count))
 
     @property
     def element_bytes(self) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from convt_onnx.plugins.conv_transpose.heuristics import is_wide
+from convt_onnx.plugins.conv_transpose.fusing import is_wide
 from convt_onnx.plugins.conv_transpose.problem import DTYPE_BYTES, Device, Problem
-from convt_onnx.plugins.conv_transpose.schedule import DIRECT, Schedule, packing_of, row_count
+from convt_onnx.plugins.conv_transpose.schedule import UNPACKED, Schedule, packing_of, row_count
 
 MAX_ELEMENTS = 2**31
 # Triton has no matrix instructions, nor bfloat16, below this compute capability.
@@ -39,8 +39,8 @@ def supports(problem: Problem, device: Device, schedule: Schedule | None = None)
         return Answer(False, f"compute capability {device.capability / 10}; 7.5 is the oldest")
     if problem.dtype == "bfloat16" and device.capability < 80:
         return Answer(False, "bfloat16 needs compute capability 8.0")
-    if schedule is not None and schedule.kind != DIRECT:
-        return _gemm_supports(problem, schedule)
+    if schedule is not None and schedule.kind not in UNPACKED:
+        return _gemm_supports(problem.merged(schedule.merge), schedule)
     return YES
 
 

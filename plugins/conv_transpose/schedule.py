@@ -15,9 +15,12 @@ from convt_onnx.plugins.conv_transpose.resident import Parts, part_widths, parts
 GEMM = "gemm"
 DIRECT = "direct"
 RESIDENT = "resident"
+LINES = "lines"
+# Kinds that read the weight as it is.
+UNPACKED = (DIRECT, LINES)
 MAX_TILE = 1024
-# Fields that only a resident schedule reads; these have no text, as they are made for one device.
-_RESIDENT_FIELDS = ("column_tiles", "workers", "prefetch", "registers")
+# Fields without a text: they are chosen for one device, or by the layout of the tensors.
+_NO_TEXT = ("column_tiles", "workers", "prefetch", "registers", "merge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,9 @@ class Schedule:
     schedule all axes are fused, the columns are divided among `column_tiles` programs, each of
     which computes its columns in parts of block_n, `workers` programs share the rows of a group,
     x is read `prefetch` steps ahead (or, with stages > 1, whole tiles ahead), and a thread takes
-    at most `registers` (0: what the compiler likes).
+    at most `registers` (0: what the compiler likes). In a `lines` schedule all axes are fused and
+    block_m counts rows q of one channel. `merge` groups are computed as one: the functions below
+    and the launch take the problem of `Problem.merged`.
     """
 
     kind: str
@@ -49,12 +54,14 @@ class Schedule:
     workers: int = 1
     prefetch: int = 0
     registers: int = 0
+    merge: int = 1
 
     @property
     def label(self) -> str:
         """Short name for tables."""
         fused = "".join("s-"[f] if not f else "f" for f in self.fused)
         extra = ("F" if self.flat else "") + ("I" if self.interleave else "")
+        extra += f"m{self.merge}" if self.merge > 1 else ""
         tiles = f"{self.block_m}x{self.block_n}x{self.block_k}"
         if self.kind == RESIDENT:
             extra += f"c{self.column_tiles}p{self.prefetch}g{self.workers}"
@@ -65,7 +72,7 @@ def format_schedule(schedule: Schedule) -> str:
     """`kind field=value ...`, for `parse_schedule`; switches are 0 and 1, one digit an axis."""
     words = [schedule.kind]
     for f in fields(schedule)[1:]:
-        if f.name in _RESIDENT_FIELDS:
+        if f.name in _NO_TEXT:
             continue
         value = getattr(schedule, f.name)
         digits = "".join(str(int(v)) for v in (value if isinstance(value, tuple) else (value,)))
@@ -133,6 +140,7 @@ def packing_of(problem: Problem, schedule: Schedule) -> Packing:
         schedule.flat,
         schedule.interleave,
         schedule.k_major,
+        schedule.merge,
     )
     if schedule.kind != RESIDENT:
         return packing
@@ -155,6 +163,8 @@ def program_count(problem: Problem, schedule: Schedule) -> int:
     """Programs of one launch."""
     tiles = -(-row_count(problem, schedule) // schedule.block_m)
     channels = problem.spec.out_channels
+    if schedule.kind == LINES:
+        return tiles * channels
     programs = tiles * prod(a.split for a in axis_plans(problem, schedule))
     if schedule.kind == DIRECT:
         last = -(-channels // schedule.block_n) if problem.channels_last_out else channels
@@ -179,6 +189,8 @@ def vector_width(problem: Problem, schedule: Schedule) -> int:
         # A direct tile runs over the channels of all groups, a GEMM tile over those of one.
         channels = problem.spec.out_channels if direct else problem.spec.out_per_group
         inner = packing_of(problem, schedule).width_phases if schedule.interleave else 1
+        if problem.spec.group == 1 and schedule.fused[2] and inner == 1 and width.exact(out):
+            channels *= width.phases  # the pixels of a row q lie next to each other
         return largest_divisor(min(limit, schedule.block_n // inner), channels)
     if not width.exact(out):
         return 1
@@ -187,6 +199,18 @@ def vector_width(problem: Problem, schedule: Schedule) -> int:
         return largest_divisor(limit, phases, out)
     interleaved = schedule.interleave and phases & (phases - 1) == 0
     return largest_divisor(limit, out) if interleaved or width.stride == 1 else 1
+
+
+def pair_width(problem: Problem, schedule: Schedule) -> int:
+    """Elements of a word that two rows q with three interleaved phases are made of: 2, or 1.
+
+    Such a word lies in one line of NCHW, which begins with a whole word, or outside.
+    """
+    width = axis_plans(problem, schedule)[2]
+    out = problem.out_sizes[2]
+    even = width.crop % 2 == 0 and out % 2 == 0 and width.rows(out) % 2 == 0
+    three = schedule.interleave and width.phases == 3 and not problem.channels_last_out
+    return 2 if three and even and problem.element_bytes == 2 else 1
 
 
 def largest_divisor(limit: int, *sizes: int) -> int:

@@ -72,7 +72,7 @@ def _device_index(packing: Packing, device: torch.device) -> torch.Tensor:
     import torch
 
     index = gather_index(packing)
-    zero = packing.group * packing.in_per_group * packing.out_per_group
+    zero = packing.group * packing.in_per_group * packing.out_per_group // packing.merge
     for axis in packing.axes:
         zero *= axis.kernel
     return torch.from_numpy(index).masked_fill(torch.from_numpy(index < 0), zero).to(device)

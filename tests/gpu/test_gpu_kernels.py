@@ -17,7 +17,10 @@ from convt_onnx.plugins.conv_transpose import autotune, heuristics, op, router, 
 from convt_onnx.plugins.conv_transpose.arguments import spec_of  # noqa: E402
 
 from ..plugins.drawing import (  # noqa: E402
+    NARROW_GROUPS,
+    THREE_PHASES,
     TOLERANCE,
+    WHOLE_LINES,
     draw_resident,
     draw_schedule,
     draw_sizes,
@@ -50,6 +53,21 @@ def test_every_kind_of_schedule_equals_the_oracle_and_repeats_itself(seed):
         scale = max(1.0, float(want.abs().max()))
         assert float((y.double().cpu() - want).abs().max()) < TOLERANCE[dtype] * scale
         assert torch.equal(op.conv_transpose(xd, wd, bd, spec, schedule=schedule), y)
+
+
+@pytest.mark.parametrize("dtype", sorted(TOLERANCE, key=str))
+@pytest.mark.parametrize("spec", [*WHOLE_LINES, *NARROW_GROUPS, THREE_PHASES])
+def test_lines_merged_groups_and_pairs_equal_the_oracle(spec, dtype):
+    torch.manual_seed(0)
+    sizes = (5, 3, 8)[-spec.ndim :]
+    x, w, b = operands(spec, 2, sizes, dtype, last=spec in NARROW_GROUPS)
+    xd, wd, bd = x.cuda(), w.cuda(), b.cuda()
+    y = op.empty_result(xd, op.make_problem(xd, wd, spec)).fill_(float("nan"))
+    residual = torch.randn_like(y)
+    op.conv_transpose(xd, wd, bd, spec, residual=residual, out=y)
+    want = torch.from_numpy(wanted(x, w, b, spec)) + residual.double().cpu()
+    scale = max(1.0, float(want.abs().max()))
+    assert float((y.double().cpu() - want).abs().max()) < TOLERANCE[dtype] * scale
 
 
 def test_more_than_2_to_the_31_elements():

@@ -17,6 +17,22 @@ from convt_onnx.spec import ConvTransposeSpec
 # Largest error over the largest wanted value.
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
+# Few channels in NCHW, whose lines of y are whole words; phases without a tap among them.
+WHOLE_LINES = (
+    ConvTransposeSpec(3, 3, 3, (4,), (2,), (1,), (1,), (1,), (0,)),
+    ConvTransposeSpec(4, 4, 2, (3, 6), (2, 3), (1, 1), (1, 2), (0, 2), (1, 1)),
+    ConvTransposeSpec(2, 4, 2, (3, 3), (2, 2), (1, 2), (1, 1), (2, 2), (1, 0)),
+    ConvTransposeSpec(2, 2, 2, (2, 3, 3), (2, 1, 5), (1, 1, 1), (1, 0, 1), (0, 1, 0), (0, 0, 3)),
+)
+# Groups whose pixels are few bytes of channels-last y.
+NARROW_GROUPS = (
+    ConvTransposeSpec(32, 24, 2, (3, 2), (3, 2), (1, 1), (1, 0), (1, 1), (0, 0)),
+    ConvTransposeSpec(32, 16, 4, (4, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 1)),
+    ConvTransposeSpec(5, 5, 5, (8, 8), (4, 4), (1, 1), (2, 2), (2, 2), (0, 0)),
+)
+# NCHW lines of an even length, made of three phases.
+THREE_PHASES = ConvTransposeSpec(16, 8, 2, (3, 5), (2, 3), (1, 1), (1, 2), (0, 2), (1, 0))
+
 
 def draw_spec(rng: random.Random) -> ConvTransposeSpec:
     """Any stride, dilation (gcd > 1 included), crop, output_padding and grouping."""

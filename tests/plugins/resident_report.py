@@ -1,4 +1,4 @@
-"""Compiles kernels with resident weights for 9.0 and prints what their PTX holds, as JSON.
+"""Compiles kernels with resident weights and of lines for 9.0; prints what their PTX holds.
 
 A process of its own, because the interpreter that the other tests use replaces the compiler.
 """
@@ -18,22 +18,25 @@ from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.ptx import PTX_VERSIONS
 from convt_onnx.spec import ConvTransposeSpec
 
+DEPTHWISE = ConvTransposeSpec(64, 64, 64, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+ODD_LINES = ConvTransposeSpec(32, 32, 1, (5, 5), (3, 3), (1, 1), (2, 2), (2, 2), (0, 0)).canonical()
 DENSE = ConvTransposeSpec(64, 32, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)).canonical()
 WORD = {True: 8, False: 4}  # elements of x that a load reads
 UNIT = {True: "c", False: "w"}  # the axis with stride 1
 
 
-def report(last: bool) -> dict:
+def report(spec: ConvTransposeSpec, last: bool, residual: bool = False) -> dict:
     """What the kernel of one layout holds; sizes and strides are multiples of 16."""
-    problem = Problem(DENSE, 32, (64, 64), "float16", last, last)
+    problem = Problem(spec, 32, (64, 64), "float16", last, last)
     schedule = heuristics.choose(problem, Device())
     call = launch.Call(problem, schedule, NONE)
     _, constants = launch.launch_constants(call, False, WORD[last])
-    constants |= {"slope": None, "residual": None, "x_d": 0, "y_d": 0}
+    constants = constants | {"slope": None, "x_d": 0, "y_d": 0}  # the dictionary is kept there
+    constants |= {} if residual else {"residual": None}
     constants |= {f"x_{UNIT[last]}": 1, f"y_{UNIT[last]}": 1}
     function = launch.kernel(schedule)
     names = function.arg_names
-    pointers = ("x", "w", "bias", "y")
+    pointers = ("x", "w", "bias", "residual", "y")
     kinds = {n: POINTERS["float16"] if n in pointers else "i32" for n in names}
     signature = {n: "constexpr" if n in constants else kinds[n] for n in names}
     values = {(i,): constants[n] for i, n in enumerate(names) if n in constants}
@@ -44,7 +47,7 @@ def report(last: bool) -> dict:
         if n in aligned and n not in constants
     }
     options = {"num_warps": schedule.warps, "num_stages": schedule.stages}
-    options |= {"maxnreg": schedule.registers, "enable_fp_fusion": True}
+    options |= {"maxnreg": schedule.registers or None, "enable_fp_fusion": True}
     options |= {"ptx_version": PTX_VERSIONS[90]}
     source = ASTSource(function, signature, values, attributes)
     made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
@@ -59,4 +62,11 @@ def report(last: bool) -> dict:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"NHWC": report(True), "NCHW": report(False)}))
+    kernels = {
+        "NHWC": report(DENSE, True),
+        "NCHW": report(DENSE, False),
+        "tiles ahead": report(ODD_LINES, True),
+        "tiles ahead, residual": report(ODD_LINES, True, True),
+        "lines": report(DEPTHWISE, False),
+    }
+    print(json.dumps(kernels))

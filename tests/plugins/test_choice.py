@@ -3,16 +3,18 @@
 import itertools
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
-from convt_onnx.plugins.conv_transpose import autotune, heuristics, op, router, tuned
+from convt_onnx.plugins.conv_transpose import autotune, fusing, heuristics, op, router, tuned
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.resident import part_widths
 from convt_onnx.plugins.conv_transpose.schedule import (
     DIRECT,
     GEMM,
+    LINES,
     RESIDENT,
     Schedule,
     largest_divisor,
@@ -48,9 +50,9 @@ def test_every_choice_fits_the_device_and_fuses_only_what_can_be(shared, capabil
         p = drawn(seed)
         for schedule in (
             *heuristics.candidates(p, device),
-            heuristics.gemm_schedule(p, device, heuristics.fused_axes(p)),
+            heuristics.gemm_schedule(p, device, fusing.fused_axes(p)),
         ):
-            assert heuristics.fits(p, schedule, device), (p, schedule)
+            assert heuristics.fits(p.merged(schedule.merge), schedule, device), (p, schedule)
             for fused, axis in zip(schedule.fused, lifted_axes(p.spec), strict=True):
                 assert not fused or fusable(axis)
             assert router.supports(p, device if p.dtype != "bfloat16" else Device(), schedule)
@@ -66,10 +68,30 @@ def test_choices_are_deterministic_and_first_among_the_candidates():
         assert len(found) == len(set(found)) <= 12
 
 
-def test_depthwise_is_direct_and_dense_is_not():
-    assert heuristics.choose(problem((64, 64), 64), Device()).kind == DIRECT
+def test_depthwise_is_by_lines_or_direct_and_dense_is_neither():
+    depthwise = problem((64, 64), 64)
+    assert heuristics.choose(depthwise, Device()).kind == LINES
+    last = replace(depthwise, channels_last_in=True, channels_last_out=True)
+    assert heuristics.choose(last, Device()).kind == DIRECT
+    unaligned = replace(depthwise, sizes=(64, 63))
+    assert heuristics.choose(unaligned, Device()).kind == DIRECT
     assert heuristics.choose(problem(), Device()).kind == RESIDENT
     assert heuristics.choose(problem(dtype="float32"), Device()).kind == GEMM
+
+
+def test_narrow_groups_are_computed_as_one_where_channels_are_last():
+    last = {"channels_last_in": True, "channels_last_out": True}
+    narrow = problem((32, 24), 2, **last)
+    assert heuristics.choose(narrow, Device()).merge == 2
+    assert heuristics.choose(problem((32, 24), 2), Device()).merge == 1
+    assert heuristics.choose(problem((64, 64), 8, **last), Device()).merge == 4
+    assert heuristics.choose(problem((256, 256), 2, **last), Device()).merge == 1
+    # Pixels of 21 channels are joined to words where a row q has eight of them, all inside.
+    odd = problem((21, 21), 21, kernel=16, stride=8, **last)
+    assert heuristics.choose(odd, Device()).kind == DIRECT
+    four, none = (4, 4), (0, 0)
+    whole = replace(odd.spec, pads_begin=four, pads_end=four, output_padding=none)
+    assert heuristics.choose(replace(odd, spec=whole), Device()).merge == 21
 
 
 def test_weights_are_resident_where_shared_memory_and_processors_suffice():
@@ -96,8 +118,8 @@ def test_parts_hold_all_columns_and_skip_what_no_phase_has():
 
 def test_zeros_are_split_off_in_three_dimensions_but_the_width_stays_fused():
     p = problem(sizes=(8, 8, 8))
-    assert heuristics.fused_axes(p) != (True, True, True)
-    assert heuristics.fused_axes(p)[2]
+    assert fusing.fused_axes(p) != (True, True, True)
+    assert fusing.fused_axes(p)[2]
 
 
 def test_tiles_shrink_until_every_processor_has_one():
@@ -109,8 +131,8 @@ def test_tiles_shrink_until_every_processor_has_one():
 def test_stores_are_as_wide_as_channels_or_lines_allow():
     for last, channels, sizes, width in [
         (True, (64, 32), (64, 64), 8),
-        (True, (64, 12), (64, 64), 4),
-        (True, (64, 5), (64, 64), 1),
+        (True, (64, 12), (64, 64), 8),  # two pixels lie next to each other
+        (True, (64, 5), (64, 64), 2),
         (False, (64, 32), (64, 64), 8),
         (False, (64, 32), (64, 66), 4),
     ]:
@@ -122,7 +144,7 @@ def test_stores_are_as_wide_as_channels_or_lines_allow():
 def test_packed_columns_hold_whole_tiles():
     for seed in range(60):
         p = drawn(seed)
-        schedule = heuristics.gemm_schedule(p, Device(), heuristics.fused_axes(p))
+        schedule = heuristics.gemm_schedule(p, Device(), fusing.fused_axes(p))
         packing = packing_of(p, schedule)
         assert packing.padded_columns % schedule.block_n == 0
         assert packing.rows % schedule.block_k == 0
@@ -204,11 +226,11 @@ def test_what_is_not_supported_says_why(more, device, words):
     assert words in answer.reason
 
 
-def test_too_many_rows_for_the_gemm_are_left_to_the_direct_kernel():
+def test_too_many_rows_for_the_gemm_are_left_to_kernels_that_count_further():
     p = problem((1, 1), sizes=(40000, 40000), batch=2)
     gemm = heuristics.gemm_schedule(p, Device(), (True, True, True))
     assert "31 bits" in router.supports(p, Device(), gemm).reason
-    assert heuristics.choose(p, Device()).kind == DIRECT
+    assert heuristics.choose(p, Device()).kind == LINES
 
 
 def test_wide_channels_are_left_to_the_library():

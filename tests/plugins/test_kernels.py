@@ -3,20 +3,25 @@
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from convt_onnx.errors import UsageError
-from convt_onnx.plugins.conv_transpose import heuristics, op
+from convt_onnx.plugins.conv_transpose import heuristics, lines, op
 from convt_onnx.plugins.conv_transpose.activations import (
     ACTIVATIONS,
     apply_reference,
     make_activation,
 )
 from convt_onnx.plugins.conv_transpose.problem import Device
+from convt_onnx.plugins.conv_transpose.schedule import GEMM, RESIDENT, pair_width
 from convt_onnx.spec import ConvTransposeSpec
 
 from .drawing import (
+    NARROW_GROUPS,
+    THREE_PHASES,
+    WHOLE_LINES,
     check,
     draw_resident,
     draw_schedule,
@@ -85,6 +90,56 @@ def test_drawn_geometries_and_the_direct_schedule(dtype, seed):
     )
     sizes = draw_sizes(rng, spec, 3)
     run(spec, 1, sizes, dtype, rng.random() < 0.5, heuristics.direct_schedule)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spec", WHOLE_LINES)
+def test_lines_of_whole_words_with_a_residual(spec, dtype, gaps):
+    torch.manual_seed(1)
+    x, w, b = operands(spec, 2, (3, 2, 8)[-spec.ndim :], dtype, last=False)
+    if gaps:
+        x = x.repeat_interleave(2, -1)[..., ::2]
+    problem = op.make_problem(x, w, spec, tf32=False)
+    schedule = lines.lines_schedule(problem)
+    assert schedule == heuristics.choose(problem, Device())
+    y = poisoned(x, w, spec, tf32=False)
+    residual = torch.randn_like(y)
+    relu = make_activation("relu")
+    schedule = replace(schedule, block_m=32)
+    op.conv_transpose(
+        x, w, b, spec, activation=relu, residual=residual, tf32=False, schedule=schedule, out=y
+    )  # fmt: skip
+    check(y, np.maximum(wanted(x, w, b, spec) + residual.double().numpy(), 0), (spec, dtype))
+
+
+@pytest.mark.parametrize("aligned", [False, True])  # two elements, or none, are cropped
+@pytest.mark.parametrize("kind", [GEMM, RESIDENT])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_pairs_of_three_phases_with_a_residual(dtype, kind, aligned):
+    torch.manual_seed(3)
+    x, w, b = operands(THREE_PHASES, 2, (3, 8), dtype, last=False)
+    problem = op.make_problem(x, w, THREE_PHASES)
+    base = draw_resident(random.Random(2), problem)
+    schedule = replace(base, kind=kind, aligned=(aligned,) * 3, column_tiles=1)
+    assert pair_width(problem, schedule) == 2
+    y = poisoned(x, w, THREE_PHASES, tf32=False)
+    residual = torch.randn_like(y)
+    op.conv_transpose(x, w, b, THREE_PHASES, residual=residual, schedule=schedule, out=y)
+    check(y, wanted(x, w, b, THREE_PHASES) + residual.double().numpy(), schedule)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("spec", NARROW_GROUPS)
+def test_groups_computed_as_one(spec, dtype):
+    torch.manual_seed(2)
+    x, w, b = operands(spec, 2, (2, 3), dtype, last=True)
+    problem = op.make_problem(x, w, spec, tf32=False)
+    assert heuristics.choose(problem, Device()).merge == spec.group
+    for schedule in heuristics.candidates(problem, Device(), 30)[::15]:
+        y = poisoned(x, w, spec, tf32=False)
+        op.conv_transpose(x, w, b, spec, schedule=schedule, tf32=False, out=y)
+        check(y, wanted(x, w, b, spec), schedule)
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -6,24 +6,47 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from convt_onnx.plugins.conv_transpose.problem import Device
-from convt_onnx.plugins.conv_transpose.schedule import RESIDENT
+from convt_onnx.plugins.conv_transpose.schedule import LINES, RESIDENT
 
 
-def test_accesses_are_wide_and_nothing_spills_in_either_layout():
+@pytest.fixture(scope="module")
+def kernels():
+    """What the kernels of resident_report hold, by name."""
     script = Path(__file__).with_name("resident_report.py")
     environment = os.environ | {"TRITON_INTERPRET": "0", "TRITON_DISABLE_LINE_INFO": "1"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", script], capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout)
-    for layout, kernel in found.items():
+    return json.loads(done.stdout)
+
+
+def test_accesses_are_wide_and_nothing_spills_in_either_layout(kernels):
+    for layout in ("NHWC", "NCHW"):
+        kernel = kernels[layout]
         assert kernel["kind"] == RESIDENT
         assert kernel["matrix"] > 0, layout
         assert kernel["wide_stores"] > 0, layout
         assert kernel["spilled"] == 0, layout
         # Two programs are meant to share a processor.
         assert 2 * kernel["shared"] <= Device().shared_bytes, layout
-    assert found["NHWC"]["wide_loads"] > 0
-    assert found["NCHW"]["words"] > 0  # 8 bytes of x at once
+    assert kernels["NHWC"]["wide_loads"] > 0
+    assert kernels["NCHW"]["words"] > 0  # 8 bytes of x at once
+
+
+def test_a_residual_takes_no_shared_memory_and_is_read_in_wide_words(kernels):
+    bare, more = kernels["tiles ahead"], kernels["tiles ahead, residual"]
+    assert more["shared"] == bare["shared"]
+    assert more["wide_loads"] - bare["wide_loads"] == more["wide_stores"]
+
+
+def test_lines_are_written_in_wide_words_and_nothing_spills(kernels):
+    kernel = kernels["lines"]
+    assert kernel["kind"] == LINES
+    # One store for each phase of the height and word of a thread.
+    assert kernel["wide_stores"] == 4
+    assert kernel["words"] > 0
+    assert kernel["spilled"] == kernel["shared"] == 0
