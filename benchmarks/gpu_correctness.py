@@ -1,11 +1,12 @@
 """Random geometries on the GPU against a float64 oracle, every schedule forced.
 
-    PYTHONPATH=. python benchmarks/gpu_correctness.py --seconds 180 --json correctness.json
+    PYTHONPATH=. python benchmarks/gpu_correctness.py --seconds 270 --json correctness.json
 
-Each case draws geometry, type, layouts, strides of the input, epilogue and a schedule; the output
-is poisoned with NaN. The oracle is ATen's convolution in float64 on the GPU, as the scatter oracle
-(convt_onnx.reference) would take the processor most of the run; every 16th case asks that one
-too and fails where the two differ. An error may be 1.5 times the library's own on the same
+Each specification draws geometry, type, layout and strides of the input, epilogue and a schedule,
+which is compiled once and run on several sizes; every output is poisoned with NaN. The oracle is
+ATen's convolution in float64 on the GPU, as the scatter oracle (convt_onnx.reference) would take
+the processor most of the run; every 16th specification asks that one too and fails where the two
+differ. An error may be 1.5 times the library's own on the same
 operands (3.5 times for TF32, see plugins/conv_transpose/README.md). Every 16th case runs twice and
 must repeat itself bit by bit.
 """
@@ -24,11 +25,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_drawing import draw_schedule, draw_sizes, draw_spec, draw_tensor
+from gpu_drawing import (
+    draw_layout,
+    draw_schedule,
+    draw_sizes,
+    draw_spec,
+    draw_tensor,
+    draw_whole_lines,
+)
 
 from convt_onnx.plugins.conv_transpose import op
 from convt_onnx.plugins.conv_transpose.activations import ACTIVATIONS, make_activation
-from convt_onnx.plugins.conv_transpose.schedule import DIRECT, Schedule
+from convt_onnx.plugins.conv_transpose.schedule import UNPACKED, Schedule
 from convt_onnx.reference import conv_transpose as oracle
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -37,6 +45,8 @@ from convt_onnx.spec import ConvTransposeSpec
 FACTOR = {"float16": 1.5, "bfloat16": 1.5, "float32": 1.5, "tf32": 3.5}
 LEAST = {"float16": 3.7e-4, "bfloat16": 3.0e-3, "float32": 2.0**-22, "tf32": 1.7e-3}
 SIZES_A_SPEC = 8
+# How many specifications have lines of whole words, which a schedule of their own is for.
+WHOLE_LINES = 0.15
 ORACLES_AGREE = 1e-9
 
 
@@ -50,6 +60,7 @@ class Result:
     library: float
     ok: bool
     case: str
+    kernel: str
 
 
 def relative(y: torch.Tensor, want: torch.Tensor) -> float:
@@ -58,8 +69,10 @@ def relative(y: torch.Tensor, want: torch.Tensor) -> float:
     return error if math.isfinite(error) else math.inf
 
 
-def compare(rng: random.Random, spec: ConvTransposeSpec, mode: str, number: int) -> list[Result]:
-    """One specification and schedule on several sizes."""
+def compare(
+    rng: random.Random, spec: ConvTransposeSpec, mode: str, word: int, number: int
+) -> list[Result]:
+    """One specification and schedule on several sizes, whose widths are multiples of `word`."""
     dtype = torch.float32 if mode == "tf32" else getattr(torch, mode)
     torch.backends.cudnn.allow_tf32 = mode == "tf32"
     w = (torch.randn(spec.weight_shape, device="cuda") / spec.in_per_group**0.5).to(dtype)
@@ -70,18 +83,18 @@ def compare(rng: random.Random, spec: ConvTransposeSpec, mode: str, number: int)
     slope = torch.rand(spec.out_channels, device="cuda").to(dtype) if kind == "prelu" else None
     activation = make_activation(kind, *bounds)
     schedules: dict[tuple[bool, bool], Schedule] = {}
-    word = rng.choice((1, 2, 4, 4))
+    layout, add = draw_layout(rng), not plain and rng.random() < 0.5
     results = []
     for _ in range(SIZES_A_SPEC):
         sizes = draw_sizes(rng, spec, word)
-        x = draw_tensor(rng, (rng.choice((1, 2, 3)), spec.in_channels, *sizes), dtype)
+        x = draw_tensor((rng.choice((1, 2, 3)), spec.in_channels, *sizes), dtype, layout)
         problem = op.make_problem(x, w, spec)
+        # A schedule suits one layout of the result (one pixel has either); compiling takes long.
         layouts = problem.channels_last_in, problem.channels_last_out
-        # A schedule suits one layout of the result; compiling anew for each size would take long.
         schedule = schedules.get(layouts) or draw_schedule(rng, problem, x)
         schedules[layouts] = schedule
         y = op.empty_result(x, problem)
-        residual = torch.randn_like(y) if not plain and rng.random() < 0.5 else None
+        residual = torch.randn_like(y) if add else None
         extra = {"activation": activation, "slope": slope, "residual": residual}
         y.fill_(float("nan"))
         op.conv_transpose(x, w, b, spec, schedule=schedule, out=y, **extra)
@@ -95,8 +108,9 @@ def compare(rng: random.Random, spec: ConvTransposeSpec, mode: str, number: int)
             again = op.conv_transpose(x, w, b, spec, schedule=schedule, **extra)
             ok = ok and bool(torch.equal(again, y))
         case = "" if ok else f"{spec} {sizes} {x.stride()} {schedule} {kind} {residual is not None}"
-        kind_of = schedule.kind if schedule.kind == DIRECT else schedule.label
-        results.append(Result(mode, kind_of, error, own, ok, case))
+        kind_of = schedule.kind if schedule.kind in UNPACKED else schedule.label
+        kernel = f"{mode} {spec} {layout} {schedule} {kind} {add}"
+        results.append(Result(mode, kind_of, error, own, ok, case, kernel))
     return results
 
 
@@ -139,13 +153,14 @@ def work(job: tuple[int, float]) -> list[Result]:
     number = 0
     while time.time() < deadline:
         number += 1
-        spec = draw_spec(rng)
+        whole = rng.random() < WHOLE_LINES
+        spec = draw_whole_lines(rng) if whole else draw_spec(rng)
         mode = rng.choice(sorted(FACTOR))
         try:
-            results += compare(rng, spec, mode, number)
+            results += compare(rng, spec, mode, 4 if whole else rng.choice((1, 2, 4, 4)), number)
         except Exception as error:  # reported as a failed case
             text = f"{type(error).__name__} {str(error)[:400]} {spec}"
-            results.append(Result(mode, "error", 0, 0, False, text))
+            results.append(Result(mode, "error", 0, 0, False, text, text))
     return results
 
 
@@ -153,7 +168,7 @@ def main() -> None:
     """Run the sweep and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=400)
-    parser.add_argument("--jobs", type=int, default=15)
+    parser.add_argument("--jobs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -175,13 +190,15 @@ def main() -> None:
             f"{mode:9s} {counts[mode]:5d} cases, error over library's: median {middle:.2f}, worst "
             f"{worst:.2f}, {beyond} beyond {FACTOR[mode]}"
         )
+    kernels = len({r.kernel for r in results})
     kinds = collections.Counter(r.schedule.split("-")[0] for r in results)
-    print(f"{len(results)} geometries, {len(bad)} failed, schedules {dict(kinds)}")
+    print(f"{len(results)} geometries of {kernels} kernels, {len(bad)} failed, {dict(kinds)}")
     print(torch.cuda.get_device_name(), "torch", torch.__version__, "cuDNN", cudnn())
     if args.json:
         summary = {
             "kinds": dict(kinds),
             "cases": len(results),
+            "kernels": kernels,
             "failed": [r.case for r in bad],
             "by_mode": dict(counts),
             "ratios": ratios_of,

@@ -11,12 +11,14 @@ import torch
 from convt_onnx.errors import GeometryError
 from convt_onnx.plugins.conv_transpose import heuristics, op
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
+from convt_onnx.plugins.conv_transpose.lines import lines_schedule
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.schedule import RESIDENT, Schedule, resident_parts
 from convt_onnx.spec import ConvTransposeSpec
 
 # Taps times channels beyond which unrolled loops would take the compiler long.
 MOST_UNROLLED = 512
+MOST_MERGED = 64
 
 
 def draw_spec(rng: random.Random) -> ConvTransposeSpec:
@@ -39,6 +41,30 @@ def draw_spec(rng: random.Random) -> ConvTransposeSpec:
     )
 
 
+def draw_whole_lines(rng: random.Random) -> ConvTransposeSpec:
+    """Geometry of few-channel groups whose output is as wide as the input times the stride."""
+    spec = draw_spec(rng)
+    group, inner = rng.choice((1, 3, 8)), rng.choice((1, 1, 2, 4))
+    kernel = (*(min(k, 4) for k in spec.kernel[:-1]), rng.randint(1, 8))
+    width, stride, dilation = kernel[-1], spec.strides[-1], spec.dilations[-1]
+    crop = (width - 1) * dilation + 1 - stride
+    begin = rng.randint(0, max(0, crop))
+    most = [(k - 1) * d for k, d in zip(kernel, spec.dilations, strict=True)]
+    fronts = [min(p, m) for p, m in zip(spec.pads_begin, most, strict=True)]
+    backs = [min(p, m) for p, m in zip(spec.pads_end, most, strict=True)]
+    return ConvTransposeSpec(
+        group * inner,
+        group * rng.choice((1, 1, 2)),
+        group,
+        kernel,
+        spec.strides,
+        spec.dilations,
+        (*fronts[:-1], begin),
+        (*backs[:-1], max(0, crop) - begin),
+        (*spec.output_padding[:-1], max(0, -crop)),
+    )
+
+
 def draw_sizes(rng: random.Random, spec: ConvTransposeSpec, word: int) -> tuple[int, ...]:
     """Spatial sizes whose output is not empty; the width is a multiple of `word`."""
     most = {1: 200, 2: 20, 3: 8}[spec.ndim]
@@ -57,16 +83,21 @@ def draw_sizes(rng: random.Random, spec: ConvTransposeSpec, word: int) -> tuple[
 def draw_schedule(rng: random.Random, problem: Problem, x: torch.Tensor) -> Schedule:
     """The heuristic's schedule, or a forced one of any kind."""
     device = op.device_of(x)
+    lines = lines_schedule(problem)
+    if lines is not None and rng.random() < 0.7:
+        return replace(lines, block_m=rng.choice((256, 512, 1024)), warps=rng.choice((1, 4)))
     kind = rng.choice(("chosen", "gemm", "gemm", "direct", "resident", "resident"))
     axes = lifted_axes(problem.spec)
     if kind == "chosen":
         return heuristics.choose(problem, device)
     if kind == "direct":
         return heuristics.direct_schedule(problem)
+    merge = draw_merge(rng, problem)
+    problem = problem.merged(merge)
     able = [fusable(a) for a in axes]
     small = prod(a.kernel for a in axes) * problem.spec.in_per_group <= MOST_UNROLLED
     if kind == "resident" and all(able) and small:
-        return draw_resident(rng, problem, device)
+        return replace(draw_resident(rng, problem, device), merge=merge)
     fused = [f and rng.random() < 0.6 for f in able]
     schedule = heuristics.gemm_schedule(problem, device, (fused[0], fused[1], fused[2]))
     return replace(
@@ -79,7 +110,15 @@ def draw_schedule(rng: random.Random, problem: Problem, x: torch.Tensor) -> Sche
         stages=rng.choice((2, 3)),
         flat=rng.random() < 0.4,
         k_major=rng.random() < 0.5,
+        merge=merge,
     )
+
+
+def draw_merge(rng: random.Random, problem: Problem) -> int:
+    """Groups to compute as one."""
+    spec = problem.spec
+    most = MOST_MERGED // max(spec.in_per_group, spec.out_per_group)
+    return rng.choice([1, *(n for n in range(1, most + 1) if spec.group % n == 0)])
 
 
 def draw_resident(rng: random.Random, problem: Problem, device: Device) -> Schedule:
@@ -111,9 +150,13 @@ def _sums(problem: Problem, schedule: Schedule) -> int:
     return schedule.block_m * sum(widths) // (32 * schedule.warps)
 
 
-def draw_tensor(rng: random.Random, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Random values in NCHW, channels-last or, rarely, with gaps between rows."""
-    layout = rng.choice(("nchw", "nhwc", "nhwc", "gaps"))
+def draw_layout(rng: random.Random) -> str:
+    """NCHW, channels-last or, rarely, NCHW with gaps between elements."""
+    return rng.choice(("nchw", "nchw", "nhwc", "nhwc", "gaps"))
+
+
+def draw_tensor(shape: tuple[int, ...], dtype: torch.dtype, layout: str) -> torch.Tensor:
+    """Random values in a layout of `draw_layout`."""
     if layout == "gaps":
         return torch.randn(*shape[:-1], shape[-1] * 2, device="cuda").to(dtype)[..., ::2]
     x = torch.randn(shape, device="cuda").to(dtype)

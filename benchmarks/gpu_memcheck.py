@@ -15,18 +15,29 @@ import random
 import time
 
 import torch
-from gpu_drawing import draw_schedule, draw_sizes, draw_spec, draw_tensor
+from gpu_drawing import (
+    draw_layout,
+    draw_schedule,
+    draw_sizes,
+    draw_spec,
+    draw_tensor,
+    draw_whole_lines,
+)
 
 from convt_onnx.plugins.conv_transpose import op
 
+# How many cases have lines of whole words, which a schedule of their own is for.
+WHOLE_LINES = 0.2
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def launch_one(rng: random.Random) -> str:
     """One launch; returns the kind of its schedule."""
-    spec, dtype = draw_spec(rng), rng.choice(DTYPES)
-    sizes = draw_sizes(rng, spec, rng.choice((1, 4)))
-    x = draw_tensor(rng, (2, spec.in_channels, *sizes), dtype)
+    whole = rng.random() < WHOLE_LINES
+    spec = draw_whole_lines(rng) if whole else draw_spec(rng)
+    dtype = rng.choice(DTYPES)
+    sizes = draw_sizes(rng, spec, 4 if whole else rng.choice((1, 4)))
+    x = draw_tensor((2, spec.in_channels, *sizes), dtype, draw_layout(rng))
     w = torch.randn(spec.weight_shape, device="cuda").to(dtype)
     b = torch.randn(spec.out_channels, device="cuda").to(dtype)
     schedule = draw_schedule(rng, op.make_problem(x, w, spec), x)
