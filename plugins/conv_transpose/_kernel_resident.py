@@ -22,6 +22,7 @@ from convt_onnx.plugins.conv_transpose._kernel_read import operand, read_x
 from convt_onnx.plugins.conv_transpose._kernel_store import (
     place_tile,
     read_added,
+    read_tile,
     store_tile,
     unstored,
 )
@@ -83,6 +84,7 @@ def resident_kernel(
     INTERLEAVE: tl.constexpr,  # innermost columns that are phases of the width, padded; else 1
     CHANNEL_LAST: tl.constexpr,  # the tile's last axis when stored: channels, else rows
     VECTOR: tl.constexpr,  # elements known contiguous and aligned along that axis
+    ADDED_FIRST: tl.constexpr,  # the sums begin at the residual
     PAIR: tl.constexpr,  # elements of a word that is made of two rows q with three phases, or 1
     X_VECTOR: tl.constexpr,  # likewise of x, along its channels or its width
     X_CHANNEL_LAST: tl.constexpr,
@@ -136,9 +138,9 @@ def resident_kernel(
         else:
             row = batch * x_n + m_d * x_d + m_h * x_h + m_w * x_w + group * C_IN * x_c
 
-        # The residual is where the sums begin: read at once, it takes no registers beside them.
+        # Where the sums begin at the residual, read at once, it takes no registers beside them.
         added = ()
-        if residual is not None:
+        if residual is not None and ADDED_FIRST:
             for part in tl.static_range(COUNT_PARTS):
                 added = added + (
                     read_added(
@@ -151,7 +153,7 @@ def resident_kernel(
                 )  # fmt: skip
         sums = ()
         for part in tl.static_range(COUNT_PARTS):
-            if residual is not None:
+            if residual is not None and ADDED_FIRST:
                 sums = sums + (
                     unstored(
                         added[part], BLOCK_M, tl.constexpr(PARTS[0][part]), INTERLEAVE, CHANNEL_LAST
@@ -193,18 +195,15 @@ def resident_kernel(
                 NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, tl.constexpr(PARTS[0][part]),
                 INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE,
             )  # fmt: skip
+            if bias is not None and not PERIODIC:
+                bias_values = tl.load(bias + place[2], mask=place[3], other=0.0).to(tl.float32)
+            late = None
+            if residual is not None and not ADDED_FIRST:
+                late = read_tile(residual, place, PAIR)
             store_tile(
-                sums[part], place, None, _bias_of(bias, bias_values, place, PERIODIC), y, slope,
+                sums[part], place, late, bias_values, y, slope,
                 INTERLEAVE, CHANNEL_LAST, PAIR, STREAM, ACTIVATION, ALPHA, BETA,
             )  # fmt: skip
-
-
-@triton.jit
-def _bias_of(bias, values, place, PERIODIC: tl.constexpr):
-    """The bias of a stored tile's columns, or of the channels that they repeat."""
-    if bias is not None and not PERIODIC:
-        values = tl.load(bias + place[2], mask=place[3], other=0.0).to(tl.float32)
-    return values
 
 
 @triton.jit

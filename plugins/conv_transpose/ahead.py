@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from convt_onnx.plugins.conv_transpose import fusing, heuristics
+from convt_onnx.plugins.conv_transpose import fusing, groups, heuristics
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
 from convt_onnx.plugins.conv_transpose.problem import Device
 from convt_onnx.plugins.conv_transpose.ptx import SHARED_LIMIT
@@ -25,7 +25,7 @@ _TILES = ((128, 4, 3), (64, 4, 3), (128, 8, 2), (64, 4, 2), (32, 4, 3), (32, 4, 
 def base_schedule(kernel: KernelSpec) -> Schedule:
     """The schedule that fixes a node's packing, the same for every layout."""
     problem = replace(kernel, channels_last_in=False, channels_last_out=False).problem
-    if heuristics.direct_is_better(problem):
+    if groups.direct_is_better(problem):
         return heuristics.direct_schedule(problem)
     fused = fusing.fused_axes(problem)
     return _within(kernel, heuristics.gemm_schedule(problem, DEVICE, fused))

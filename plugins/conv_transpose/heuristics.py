@@ -19,7 +19,8 @@ from convt_onnx.plugins.conv_transpose.fusing import (
     starts_aligned,
 )
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes, shift_count
-from convt_onnx.plugins.conv_transpose.lines import lines_candidates, lines_schedule
+from convt_onnx.plugins.conv_transpose.groups import direct_is_better, merge_count
+from convt_onnx.plugins.conv_transpose.lines import lines_candidates, preferred_lines
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.resident import shared_bytes
 from convt_onnx.plugins.conv_transpose.resident_choice import preferred, resident_schedules
@@ -33,15 +34,13 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     packing_of,
     program_count,
     resident_parts,
+    row_count,
 )
 
 # Beyond this many channels in, the direct kernel never came first.
 MAX_DIRECT_CHANNELS = 32
 # A loop over that many (shift, C_in) does not suffer from narrow tiles.
 MAX_SHORT = 2048
-# Channels of groups computed as one, and bytes of y that are to be neighbours.
-MAX_MERGED = 64
-NEIGHBOURS = 64
 # (block_m, block_n, warps, stages) that the autotuner tries.
 _TILES = (
     (128, 128, 4, 3),
@@ -64,10 +63,45 @@ def choose(problem: Problem, device: Device) -> Schedule:
     count = merge_count(problem)
     merged = problem.merged(count)
     if direct_is_better(merged):
-        return lines_schedule(problem) or direct_schedule(problem)
-    resident = _resident(merged, device)
-    schedule = resident or gemm_schedule(merged, device, fused_axes(merged))
-    return replace(schedule, merge=count)
+        return preferred_lines(problem) or direct_schedule(problem)
+    if count > 1:
+        # Zeros would fill the shared memory of resident weights.
+        return replace(_merged_schedule(merged, device), merge=count)
+    resident = _resident(problem, device)
+    tile = _unwalked(problem, device, resident)
+    return tile or resident or gemm_schedule(problem, device, fused_axes(problem))
+
+
+def _merged_schedule(problem: Problem, device: Device) -> Schedule:
+    """Tiles of the implicit GEMM for groups that are computed as one."""
+    schedule = gemm_schedule(problem, device, fused_axes(problem))
+    if problem.element_bytes > 2 or schedule.block_m < 64:
+        return schedule
+    schedule = replace(schedule, block_m=64, stages=2, warps=4)
+    few = program_count(problem, schedule) < 4 * device.processors
+    return replace(schedule, block_m=32) if few else schedule
+
+
+def _unwalked(problem: Problem, device: Device, resident: Schedule | None) -> Schedule | None:
+    """A GEMM of one product a program, where resident weights would not be used again either.
+
+    What is multiplied by zeros costs nothing there; the stores take the time.
+    """
+    axes = lifted_axes(problem.spec)
+    last = problem.channels_last_in and problem.channels_last_out
+    if problem.element_bytes > 2 or not last or not all(map(fusable, axes)):
+        return None
+    schedule = gemm_schedule(problem, device, (True, True, True))
+    packing = packing_of(problem, schedule)
+    if packing.blocks * packing.rows > packing.tile_k or packing.columns > MAX_FUSED_COLUMNS:
+        return None
+    if resident and resident.workers * resident.block_m < row_count(problem, resident):
+        return None
+    for rows in (128, 64):
+        tile = replace(schedule, block_m=rows, block_n=64, stages=2, warps=4)
+        if packing.columns > 64 and program_count(problem, tile) >= 6 * device.processors:
+            return tile
+    return None
 
 
 def _resident(problem: Problem, device: Device) -> Schedule | None:
@@ -81,33 +115,6 @@ def _resident(problem: Problem, device: Device) -> Schedule | None:
     ):
         return None
     return preferred(problem, device, gemm_schedule(problem, device, all_fused))
-
-
-def merge_count(problem: Problem) -> int:
-    """Groups to compute as one, so that more than a few bytes of channels-last y are neighbours.
-
-    The zeros between the groups cost little where memory bounds the call.
-    """
-    spec = problem.spec
-    if spec.group == 1 or not (problem.channels_last_in and problem.channels_last_out):
-        return 1
-    if direct_is_better(problem):
-        # Its programs have all channels, but write single elements of an odd number of them.
-        joined = pixels_join(problem.merged(spec.group), lifted_axes(spec)[2])
-        return spec.group if joined and spec.in_channels <= MAX_MERGED else 1
-    able = [n for n in range(1, spec.group + 1) if spec.group % n == 0]
-    able = [n for n in able if n * max(spec.in_per_group, spec.out_per_group) <= MAX_MERGED]
-    enough = (n for n in able if n * spec.out_per_group * problem.element_bytes >= NEIGHBOURS)
-    return next(enough, max(able, default=1))
-
-
-def direct_is_better(problem: Problem) -> bool:
-    """Few channels in and out of a group: a tile of matrix instructions would be mostly zeros."""
-    spec = problem.spec
-    columns = prod(spec.strides) * spec.out_per_group
-    if columns >= 64 and not problem.channels_last_out:
-        return False  # whole lines of NCHW are written from the phases of one channel
-    return spec.in_per_group * min(columns, 64) < 128 and spec.in_per_group <= 4
 
 
 def direct_schedule(problem: Problem) -> Schedule:

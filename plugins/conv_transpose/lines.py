@@ -16,16 +16,19 @@ WORD_BYTES = 8
 MAX_PRODUCTS = 64
 MAX_READS = 18
 ROWS = 1024
+WARPS = 4
 
 
 def lines_schedule(problem: Problem) -> Schedule | None:
     """The schedule, or None where lines of y are not made of whole words, or much is unrolled."""
     spec = problem.spec
     axes = lifted_axes(spec)
+    odd = axes[2].stride % 2 == 1
     if problem.channels_last_in or problem.channels_last_out or not all(map(fusable, axes)):
         return None
+    rows = 32 * WARPS * each(problem) if odd else ROWS
     schedule = Schedule(
-        LINES, (True,) * 3, (True,) * 3, block_m=ROWS, block_n=1, block_k=0, warps=4, stages=1
+        LINES, (True,) * 3, (True,) * 3, block_m=rows, block_n=1, block_k=0, warps=WARPS, stages=1
     )
     plans = axis_plans(problem, schedule)
     width, out = plans[2], problem.out_sizes[2]
@@ -35,6 +38,15 @@ def lines_schedule(problem: Problem) -> Schedule | None:
     if not whole or reads > MAX_READS or products > MAX_PRODUCTS:
         return None
     return schedule
+
+
+def preferred_lines(problem: Problem) -> Schedule | None:
+    """The schedule to take instead of the direct one, or None where that is faster.
+
+    With an odd stride a store of a thread is 8 bytes, its neighbour's lies a stride away.
+    """
+    odd = lifted_axes(problem.spec)[2].stride % 2 == 1
+    return None if odd and problem.element_bytes > 2 else lines_schedule(problem)
 
 
 def lines_candidates(problem: Problem) -> list[Schedule]:

@@ -13,6 +13,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     RESIDENT,
     Schedule,
     packing_of,
+    pair_width,
     program_count,
     resident_parts,
     row_count,
@@ -26,6 +27,10 @@ MEASURED = 9
 # Unrolled products beyond this many take long to compile.
 MAX_PRODUCTS = 40
 REGISTERS = 65536
+# Rows a processor up to which a call is small.
+SMALL_ROWS = 8 * 64
+# Bytes of a tile of rows that may be stored by single elements.
+MAX_SINGLE = 20 << 10
 # Multiplications and additions that an H200 does in float16 while it moves a byte.
 OPERATIONS_PER_BYTE = 184
 
@@ -43,7 +48,7 @@ class Tile:
     column_tiles: int = 1
 
 
-# Few rows: everything is read at once; words of many channels take registers.
+# Few rows: everything is read at once; words of many channels take registers, so do many columns.
 _SMALL, _SMALL_WORDS = (Tile(64, 4, 4, 8),), (Tile(64, 4, 3, 2),)
 # Two programs a processor hide each other's waiting; else one, or columns divided among programs.
 _LARGE = (
@@ -70,11 +75,14 @@ def preferred(problem: Problem, device: Device, base: Schedule) -> Schedule | No
     if problem.channels_last_out and not last:  # with words of x, stores are of pixels
         return None
     shifts = packing_of(problem, base).blocks > 1
-    if not last and not shifts and vector_width(problem, base) == 1:
-        return None  # single elements are stored, which takes the time
+    single = not last and not shifts and vector_width(problem, base) == 1
+    stored = 64 * packing_of(problem, base).columns * problem.element_bytes
     rows = row_count(problem, base) * problem.spec.group
-    small = _SMALL if last or base.block_k < 64 else _SMALL_WORDS
-    tiles = small + _LARGE if rows <= 8 * 64 * device.processors else _LARGE + small
+    if single and (stored > MAX_SINGLE or rows > SMALL_ROWS * device.processors):
+        return None  # the stores take the time, and more programs have more of them in flight
+    paired = pair_width(problem, base) > 1
+    small = _SMALL if last or (base.block_k < 64 and not single) else _SMALL_WORDS
+    tiles = small + _LARGE if rows <= SMALL_ROWS * device.processors else _LARGE + small
     wide = packing_of(problem, base).columns > 128
     for tile in tiles:
         if tile.column_tiles > 1 and not wide:
@@ -84,6 +92,8 @@ def preferred(problem: Problem, device: Device, base: Schedule) -> Schedule | No
             continue
         if tile.prefetch > 3 and tile.each == 1 and not last:
             continue  # words of one step take as many registers as tiles of several
+        if paired and tile.block_m == 64:
+            tile = replace(tile, each=min(tile.each, 3))  # what words are made of takes registers
         for schedule in _schedules(problem, device, base, (tile,)):
             if program_count(problem, schedule) >= device.processors * 3 // 4:
                 return schedule

@@ -21,11 +21,14 @@ from convt_onnx.spec import ConvTransposeSpec
 DEPTHWISE = ConvTransposeSpec(64, 64, 64, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 ODD_LINES = ConvTransposeSpec(32, 32, 1, (5, 5), (3, 3), (1, 1), (2, 2), (2, 2), (0, 0)).canonical()
 DENSE = ConvTransposeSpec(64, 32, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)).canonical()
+ODD_CHANNELS = ConvTransposeSpec(
+    16, 3, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)
+).canonical()
 WORD = {True: 8, False: 4}  # elements of x that a load reads
 UNIT = {True: "c", False: "w"}  # the axis with stride 1
 
 
-def report(spec: ConvTransposeSpec, last: bool, residual: bool = False) -> dict:
+def report(spec: ConvTransposeSpec, last: bool, residual: bool = False, bias: bool = True) -> dict:
     """What the kernel of one layout holds; sizes and strides are multiples of 16."""
     problem = Problem(spec, 32, (64, 64), "float16", last, last)
     schedule = heuristics.choose(problem, Device())
@@ -33,6 +36,7 @@ def report(spec: ConvTransposeSpec, last: bool, residual: bool = False) -> dict:
     _, constants = launch.launch_constants(call, False, WORD[last])
     constants = constants | {"slope": None, "x_d": 0, "y_d": 0}  # the dictionary is kept there
     constants |= {} if residual else {"residual": None}
+    constants |= {} if bias else {"bias": None}
     constants |= {f"x_{UNIT[last]}": 1, f"y_{UNIT[last]}": 1}
     function = launch.kernel(schedule)
     names = function.arg_names
@@ -67,6 +71,8 @@ if __name__ == "__main__":
         "NCHW": report(DENSE, False),
         "tiles ahead": report(ODD_LINES, True),
         "tiles ahead, residual": report(ODD_LINES, True, True),
+        "no bias": report(DENSE, True, bias=False),
+        "no bias, odd channels": report(ODD_CHANNELS, False, residual=True, bias=False),
         "lines": report(DEPTHWISE, False),
     }
     print(json.dumps(kernels))

@@ -83,6 +83,8 @@ def test_narrow_groups_are_computed_as_one_where_channels_are_last():
     last = {"channels_last_in": True, "channels_last_out": True}
     narrow = problem((32, 24), 2, **last)
     assert heuristics.choose(narrow, Device()).merge == 2
+    assert heuristics.choose(narrow, Device()).kind == GEMM
+    assert heuristics.choose(problem((32, 24), 2, batch=1, **last), Device()).merge == 1
     assert heuristics.choose(problem((32, 24), 2), Device()).merge == 1
     assert heuristics.choose(problem((64, 64), 8, **last), Device()).merge == 4
     assert heuristics.choose(problem((256, 256), 2, **last), Device()).merge == 1
@@ -101,6 +103,28 @@ def test_weights_are_resident_where_shared_memory_and_processors_suffice():
     assert (
         heuristics.choose(problem((64, 64), kernel=5, channels_last_in=True), Device()).kind == GEMM
     )
+
+
+def test_one_product_a_program_is_left_to_the_gemm_unless_its_weight_is_used_again():
+    last = {"channels_last_in": True, "channels_last_out": True}
+    small = problem((32, 32), stride=4, sizes=(32, 32), **last)
+    schedule = heuristics.choose(small, Device())
+    assert (schedule.kind, schedule.block_n) == (GEMM, 64)
+    walked = replace(small, sizes=(128, 128))
+    assert heuristics.choose(walked, Device()).kind == RESIDENT
+    # An axis of mostly zeros is fused all the same: one product holds them all.
+    holes = problem((32, 32), stride=8, sizes=(32, 32), batch=4, **last)
+    assert heuristics.choose(holes, Device()).fused == (True, True, True)
+    assert fusing.fused_axes(holes) != (True, True, True)
+
+
+def test_few_lines_of_single_elements_are_written_by_programs_with_all_columns():
+    narrow = problem((32, 24), 2, stride=3, sizes=(24, 24), batch=16)
+    assert vector_width(narrow, heuristics.choose(narrow, Device())) == 1
+    assert heuristics.choose(narrow, Device()).kind == RESIDENT
+    assert heuristics.choose(replace(narrow, batch=160), Device()).kind == GEMM
+    more = problem((32, 24), 2, stride=4, sizes=(24, 24), batch=16)
+    assert heuristics.choose(more, Device()).kind == GEMM
 
 
 def test_parts_hold_all_columns_and_skip_what_no_phase_has():

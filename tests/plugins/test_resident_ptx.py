@@ -37,6 +37,13 @@ def test_accesses_are_wide_and_nothing_spills_in_either_layout(kernels):
     assert kernels["NCHW"]["words"] > 0  # 8 bytes of x at once
 
 
+def test_it_compiles_without_a_bias(kernels):
+    for name in ("no bias", "no bias, odd channels"):
+        assert kernels[name]["kind"] == RESIDENT
+        assert kernels[name]["matrix"] > 0
+    assert kernels["no bias"]["spilled"] == 0
+
+
 def test_a_residual_takes_no_shared_memory_and_is_read_in_wide_words(kernels):
     bare, more = kernels["tiles ahead"], kernels["tiles ahead, residual"]
     assert more["shared"] == bare["shared"]
