@@ -63,7 +63,7 @@ def test_a_file_that_stays_as_it_is_is_as_fast(load, capsys):
     assert "| 90.0 | same file | 1.00 | - | - |" in capsys.readouterr().out
 
 
-def test_originals_that_leave_the_gpu_are_counted_and_left_out(load, capsys):
+def test_an_outlier_is_counted_and_left_out(load, capsys):
     away = row_of(row="istft", times={"original": {"us": 9000.0}, "plugin": {"us": 30.0}})
     load("ort_cuda_report").print_tables({"rows": [row_of(), away], "left_out": []})
     said = capsys.readouterr().out
