@@ -47,7 +47,7 @@ from convt_onnx.tuning.sizes import ModelInputs
 from convt_onnx.tuning.statistics import paired_ratio
 from convt_onnx.verify.session import Arrays, Runner, Source
 
-MIN_ROUNDS, MAX_ROUNDS = 9, 61
+MIN_ROUNDS, MAX_ROUNDS = 9, 41
 # How many times as long as the first rounds the further ones may take.
 LONGER = 3
 

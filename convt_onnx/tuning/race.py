@@ -48,7 +48,7 @@ class Limits:
     """How long to run: seconds in all, rounds at most, and at least whatever the time."""
 
     seconds: float
-    rounds: int = 100
+    rounds: int = LOOKS[-1]
     least: int = 1
 
 
@@ -118,7 +118,7 @@ class Race:
                 return
             if not self.to_the_end:
                 self._drop(rounds)
-                if not self.running[1:] or (rounds in LOOKS and self._decided()):
+                if not self.running[1:] or (rounds in LOOKS and self._decided(rounds)):
                     return
             if not self.fresh:
                 continue
@@ -232,8 +232,11 @@ class Race:
         order = list(self.loaders)
         return order.index(name) > order.index(other)
 
-    def _decided(self) -> bool:
+    def _decided(self, rounds: int) -> bool:
+        """Whether the last two are clearly apart, or the second is not ahead in SURE rounds."""
         if len(self.running) > 2:
             return False
         ratio = self.ratio(self.first, self.running[1])
+        if rounds >= SURE and ratio.median < 1:
+            return True
         return ratio.low > 1 + self.margin or ratio.high < 1 + self.margin

@@ -99,6 +99,12 @@ def test_whether_it_is_over_is_asked_now_and_then():
     assert chosen(found) == "b"
 
 
+def test_who_is_behind_does_not_run_to_the_limit():
+    found = race(keep=[1.0, 1.1, 0.9, 1.05], b=[1.1, 1.0, 1.06, 0.95, 1.02])
+    assert found.ratio("keep", "b").median < 1
+    assert len(found.samples["b"]) == SURE
+
+
 def test_a_close_race_goes_on_to_the_limit():
     found = race(rounds=40, keep=[1.0, 1.1], b=[1.06, 1.0, 0.95])
     assert len(found.samples["keep"]) == 40
