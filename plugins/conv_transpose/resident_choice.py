@@ -126,7 +126,7 @@ def _schedule(problem: Problem, device: Device, base: Schedule, tile: Tile) -> S
         base,
         kind=RESIDENT,
         block_m=tile.block_m,
-        block_n=max(tile.block_n, packing_of(problem, base).width_phases),
+        block_n=max(tile.block_n, packing_of(problem, base).width_phases if base.interleave else 1),
         warps=tile.warps,
         stages=tile.stages,
         flat=False,

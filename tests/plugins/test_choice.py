@@ -127,6 +127,13 @@ def test_few_lines_of_single_elements_are_written_by_programs_with_all_columns()
     assert heuristics.choose(more, Device()).kind == GEMM
 
 
+def test_tiles_are_powers_of_two_where_the_stride_is_none():
+    spec = ConvTransposeSpec(64, 1, 1, (100,), (100,), (1,), (0,), (0,), (0,))
+    p = Problem(spec, 8, (4000,), "float16", True, True)
+    for schedule in heuristics.candidates(p, Device()):
+        assert schedule.block_n & (schedule.block_n - 1) == 0, schedule
+
+
 def test_parts_hold_all_columns_and_skip_what_no_phase_has():
     p = problem(channels=(64, 32), sizes=(64, 64))
     schedule = heuristics.choose(p, Device())
