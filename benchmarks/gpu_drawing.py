@@ -13,7 +13,13 @@ from convt_onnx.plugins.conv_transpose import heuristics, op
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
 from convt_onnx.plugins.conv_transpose.lines import lines_schedule
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
-from convt_onnx.plugins.conv_transpose.schedule import RESIDENT, Schedule, resident_parts
+from convt_onnx.plugins.conv_transpose.schedule import (
+    RESIDENT,
+    Schedule,
+    joinable,
+    resident_parts,
+    takes_fragments,
+)
 from convt_onnx.spec import ConvTransposeSpec
 
 # Taps times channels beyond which unrolled loops would take the compiler long.
@@ -139,6 +145,9 @@ def draw_resident(rng: random.Random, problem: Problem, device: Device) -> Sched
         workers=rng.choice((1, 3, 132)),
         prefetch=rng.choice((0, 1, 3)),
     )
+    if takes_fragments(problem, schedule) and rng.random() < 0.7:
+        joined = rng.choice(joinable(problem, schedule))
+        schedule = replace(schedule, fragments=True, joined=joined)
     while not heuristics.fits(problem, schedule, device) or _sums(problem, schedule) > 128:
         schedule = replace(schedule, block_m=64, stages=1, column_tiles=2 * schedule.column_tiles)
     return schedule

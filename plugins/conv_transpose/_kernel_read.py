@@ -1,8 +1,8 @@
 """Device code: reads of x for resident weights, and the operands that they hold.
 
-With channels innermost, x is read a shift at a time. Otherwise x is read in aligned words of
-X_VECTOR neighbours along the width, once for all shifts of the width, which are cut out of two
-words in registers.
+With channels innermost, x is read a shift, or some neighbouring ones, at a time. Otherwise x is
+read in aligned words of X_VECTOR neighbours along the width, once for all shifts of the width,
+which are cut out of two words in registers.
 """
 
 # ruff: noqa: ANN001, ANN202, RUF005 - values of the device; Triton adds tuples, unpacks none
@@ -18,6 +18,7 @@ from convt_onnx.plugins.conv_transpose._kernel_axis import (
     hint_order,
     inside,
 )
+from convt_onnx.plugins.conv_transpose._kernel_fragments import left_operand, read_pieces
 
 
 @triton.jit
@@ -25,10 +26,11 @@ def read_x(
     x, STEP_OF: tl.constexpr, row, m_d, m_h, m_w, live, in_d, in_h, in_w, x_c, x_d, x_h, x_w,
     NDIM: tl.constexpr, AXIS_D: tl.constexpr, AXIS_H: tl.constexpr, AXIS_W: tl.constexpr,
     C_IN: tl.constexpr, TILES_K: tl.constexpr, BLOCK_K: tl.constexpr, X_VECTOR: tl.constexpr,
-    X_CHANNEL_LAST: tl.constexpr, LEFT: tl.constexpr, WIDE: tl.constexpr,
+    X_CHANNEL_LAST: tl.constexpr, LEFT: tl.constexpr, JOINED: tl.constexpr,
+    FRAGMENTS: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """What one step reads: a tuple of the tile [BLOCK_M, BLOCK_K], or of tiles of words."""
-    INNER: tl.constexpr = AXIS_W[COUNT] if X_CHANNEL_LAST else 1
+    """What one step reads: a tuple of the tile [BLOCK_M, BLOCK_K], or of pieces or words of it."""
+    INNER: tl.constexpr = AXIS_W[COUNT] // JOINED if X_CHANNEL_LAST else 1
     SHIFT: tl.constexpr = STEP_OF // TILES_K
     E_H: tl.constexpr = AXIS_H[FIRST] + SHIFT // INNER % AXIS_H[COUNT] * AXIS_H[STEP]
     E_D: tl.constexpr = AXIS_D[FIRST] + SHIFT // INNER // AXIS_H[COUNT] * AXIS_D[STEP]
@@ -42,7 +44,13 @@ def read_x(
         channel = channel.to(tl.int64)
     at = row - (E_D * x_d + E_H * x_h)
     if X_CHANNEL_LAST:
-        E_W: tl.constexpr = AXIS_W[FIRST] + SHIFT % INNER * AXIS_W[STEP]
+        E_W: tl.constexpr = AXIS_W[FIRST] + SHIFT % INNER * JOINED * AXIS_W[STEP]
+    if FRAGMENTS:
+        found = read_pieces(
+            x, at, m_w, live, in_w, x_c, x_w, E_W, AXIS_W[STEP], STEP_OF % TILES_K * BLOCK_K,
+            C_IN, BLOCK_K, X_VECTOR, JOINED,
+        )  # fmt: skip
+    elif X_CHANNEL_LAST:
         offsets = (at - E_W * x_w)[:, None] + channel[None, :] * x_c
         mask = (live & inside(m_w - E_W, in_w))[:, None] & k_live[None, :]
         if X_VECTOR > 1:
@@ -81,10 +89,12 @@ def _words(
 def operand(
     read, SERVED_AT: tl.constexpr, element_type: tl.constexpr, AXIS_W: tl.constexpr,
     X_VECTOR: tl.constexpr, X_CHANNEL_LAST: tl.constexpr, LEFT: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr, FRAGMENTS: tl.constexpr,
 ):  # fmt: skip
-    """x of one shift, [BLOCK_M, BLOCK_K]."""
-    if X_CHANNEL_LAST:
+    """x of one shift, or of joined ones, [BLOCK_M, BLOCK_K]."""
+    if FRAGMENTS:
+        a = left_operand(read, BLOCK_M, BLOCK_K)
+    elif X_CHANNEL_LAST:
         a = read[0]
     else:
         POSITION: tl.constexpr = -(AXIS_W[FIRST] + SERVED_AT * AXIS_W[STEP]) - LEFT * X_VECTOR

@@ -18,6 +18,13 @@ from convt_onnx.plugins.conv_transpose._kernel_axis import (
     coordinates,
     round_to_tf32,
 )
+from convt_onnx.plugins.conv_transpose._kernel_fragments import (
+    PIECE,
+    fragment_channel,
+    fragment_column,
+    fragment_rows,
+    sum_pieces,
+)
 from convt_onnx.plugins.conv_transpose._kernel_read import operand, read_x
 from convt_onnx.plugins.conv_transpose._kernel_store import (
     place_tile,
@@ -75,8 +82,11 @@ def resident_kernel(
     ROWS_PAD: tl.constexpr,
     COLUMNS_PAD: tl.constexpr,
     BLOCK_M: tl.constexpr,
-    BLOCK_K: tl.constexpr,
+    BLOCK_K: tl.constexpr,  # channels of a product, those of joined shifts counted
     PARTS: tl.constexpr,  # widths, first columns, bits of the blocks that each part has
+    JOINED: tl.constexpr,  # neighbouring shifts of the width that a product adds up
+    FRAGMENTS: tl.constexpr,  # x goes to the operands' registers without shared memory
+    FRAGMENT_SUMS: tl.constexpr,  # and the sums to y
     WORKERS: tl.constexpr,  # programs that share the rows of a group
     PREFETCH: tl.constexpr,  # reads of x that run ahead of the products
     LOOP_STAGES: tl.constexpr,  # tiles in flight; 1: none ahead
@@ -101,8 +111,8 @@ def resident_kernel(
     COUNT_PARTS: tl.constexpr = len(PARTS[0])
     TILE_COLUMNS: tl.constexpr = PARTS[1][COUNT_PARTS - 1] + PARTS[0][COUNT_PARTS - 1]
     TILES_N: tl.constexpr = COLUMNS_PAD // TILE_COLUMNS
-    TILES_K: tl.constexpr = ROWS_PAD // BLOCK_K
-    SHIFTS: tl.constexpr = AXIS_D[COUNT] * AXIS_H[COUNT] * AXIS_W[COUNT]
+    TILES_K: tl.constexpr = ROWS_PAD * JOINED // BLOCK_K
+    SHIFTS: tl.constexpr = AXIS_D[COUNT] * AXIS_H[COUNT] * AXIS_W[COUNT] // JOINED
     # Shifts of x that one read serves.
     SERVED: tl.constexpr = 1 if X_CHANNEL_LAST else AXIS_W[COUNT]
     READS: tl.constexpr = SHIFTS // SERVED * TILES_K
@@ -115,17 +125,18 @@ def resident_kernel(
     worker = pid % WORKERS
     group = pid // WORKERS
     weights = _weights(
-        w, group, first_column, SHIFTS, TILES_K, ROWS_PAD, COLUMNS_PAD, BLOCK_K, K_MAJOR, PARTS
-    )
-    # The channels of every part, where their columns begin with the first and hold all or many.
-    LAST: tl.constexpr = PARTS[0][COUNT_PARTS - 1] // INTERLEAVE
+        w, group, first_column, SHIFTS, TILES_K, ROWS_PAD, COLUMNS_PAD, BLOCK_K, K_MAJOR, PARTS,
+        JOINED, FRAGMENTS, FRAGMENT_SUMS,
+    )  # fmt: skip
+    # The channels of a stored tile, where its columns begin with the first and hold all or many.
+    LAST: tl.constexpr = PIECE if FRAGMENT_SUMS else PARTS[0][COUNT_PARTS - 1] // INTERLEAVE
     PERIODIC: tl.constexpr = C_OUT & (C_OUT - 1) == 0 and LAST % C_OUT == 0
     tiles = tl.cdiv(rows, BLOCK_M)
     share = tl.cdiv(tiles, WORKERS)
     end = tl.minimum((worker + 1) * share, tiles)
     for tile in tl.range(worker * share, end):
         if X_CHANNEL_LAST:
-            m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+            m = tile * BLOCK_M + (fragment_rows(BLOCK_M) if FRAGMENTS else tl.arange(0, BLOCK_M))
         else:
             m = tile * BLOCK_M + X_VECTOR * tl.arange(0, BLOCK_M // X_VECTOR)
         batch, m_d, m_h, m_w = coordinates(
@@ -148,7 +159,7 @@ def resident_kernel(
                         rows, out_d, out_h, out_w, q_d, q_h, q_w,
                         d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
                         NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, tl.constexpr(PARTS[0][part]),
-                        INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE,
+                        INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE, FRAGMENT_SUMS,
                     ),
                 )  # fmt: skip
         sums = ()
@@ -156,9 +167,10 @@ def resident_kernel(
             if residual is not None and ADDED_FIRST:
                 sums = sums + (
                     unstored(
-                        added[part], BLOCK_M, tl.constexpr(PARTS[0][part]), INTERLEAVE, CHANNEL_LAST
+                        added[part], BLOCK_M, tl.constexpr(PARTS[0][part]), INTERLEAVE,
+                        CHANNEL_LAST, FRAGMENT_SUMS,
                     ),
-                )
+                )  # fmt: skip
             else:
                 sums = sums + (tl.zeros((BLOCK_M, tl.constexpr(PARTS[0][part])), tl.float32),)
         reads = ()
@@ -168,14 +180,14 @@ def resident_kernel(
                     read_x(
                         x, step, row, m_d, m_h, m_w, live, in_d, in_h, in_w, x_c, x_d, x_h, x_w,
                         NDIM, AXIS_D, AXIS_H, AXIS_W, C_IN, TILES_K, BLOCK_K, X_VECTOR,
-                        X_CHANNEL_LAST, LEFT, WIDE,
+                        X_CHANNEL_LAST, LEFT, JOINED, FRAGMENTS, WIDE,
                     ),
                 )  # fmt: skip
             if step >= PREFETCH:
                 for served in tl.static_range(SERVED):
                     a = operand(
                         reads[step - PREFETCH], served, x.dtype.element_ty, AXIS_W, X_VECTOR,
-                        X_CHANNEL_LAST, LEFT, BLOCK_M, BLOCK_K,
+                        X_CHANNEL_LAST, LEFT, BLOCK_M, BLOCK_K, FRAGMENTS,
                     )  # fmt: skip
                     if ROUND_X:
                         a = round_to_tf32(a)
@@ -188,28 +200,34 @@ def resident_kernel(
         if bias is not None and PERIODIC:
             bias_values = tl.load(bias + group * C_OUT + tl.arange(0, C_OUT)).to(tl.float32)
         for part in tl.static_range(COUNT_PARTS):
-            place = place_tile(
-                tile * BLOCK_M, first_column + PARTS[1][part], group, 0, 0, 0,
-                rows, out_d, out_h, out_w, q_d, q_h, q_w,
-                d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
-                NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, tl.constexpr(PARTS[0][part]),
-                INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE,
-            )  # fmt: skip
-            if bias is not None and not PERIODIC:
-                bias_values = tl.load(bias + place[2], mask=place[3], other=0.0).to(tl.float32)
-            late = None
-            if residual is not None and not ADDED_FIRST:
-                late = read_tile(residual, place, PAIR)
-            store_tile(
-                sums[part], place, late, bias_values, y, slope,
-                INTERLEAVE, CHANNEL_LAST, PAIR, STREAM, ACTIVATION, ALPHA, BETA,
-            )  # fmt: skip
+            stored = (sums[part],)
+            if FRAGMENT_SUMS:
+                stored = sum_pieces(sums[part])
+            for piece in tl.static_range(len(stored)):
+                place = place_tile(
+                    tile * BLOCK_M, first_column + PARTS[1][part] + PIECE * piece, group, 0, 0, 0,
+                    rows, out_d, out_h, out_w, q_d, q_h, q_w,
+                    d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
+                    NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M,
+                    tl.constexpr(PIECE if FRAGMENT_SUMS else PARTS[0][part]),
+                    INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE, FRAGMENT_SUMS,
+                )  # fmt: skip
+                if bias is not None and not PERIODIC:
+                    bias_values = tl.load(bias + place[2], mask=place[3], other=0.0).to(tl.float32)
+                late = None
+                if residual is not None and not ADDED_FIRST:
+                    late = read_tile(residual, place, PAIR)
+                store_tile(
+                    stored[piece], place, late, bias_values, y, slope,
+                    INTERLEAVE, CHANNEL_LAST, PAIR, STREAM, ACTIVATION, ALPHA, BETA,
+                )  # fmt: skip
 
 
 @triton.jit
 def _weights(
     w, group, first_column, SHIFTS: tl.constexpr, TILES_K: tl.constexpr, ROWS_PAD: tl.constexpr,
     COLUMNS_PAD: tl.constexpr, BLOCK_K: tl.constexpr, K_MAJOR: tl.constexpr, PARTS: tl.constexpr,
+    JOINED: tl.constexpr, FRAGMENTS: tl.constexpr, FRAGMENT_SUMS: tl.constexpr,
 ):  # fmt: skip
     """Weight tiles [BLOCK_K, width] by (shift, tile of C_in, part); 0 where a part has none."""
     tiles = ()
@@ -217,8 +235,9 @@ def _weights(
         for part in tl.static_range(len(PARTS[0])):
             if (PARTS[2][part] >> (i // TILES_K)) & 1:
                 tile = _weight(
-                    w, group * SHIFTS + i // TILES_K, i % TILES_K, first_column + PARTS[1][part],
-                    PARTS[0][part], ROWS_PAD, COLUMNS_PAD, BLOCK_K, K_MAJOR,
+                    w, (group * SHIFTS + i // TILES_K) * JOINED, i % TILES_K,
+                    first_column + PARTS[1][part], PARTS[0][part], ROWS_PAD, COLUMNS_PAD, BLOCK_K,
+                    K_MAJOR, FRAGMENTS, FRAGMENT_SUMS,
                 )  # fmt: skip
                 tiles = tiles + (tile,)
             else:
@@ -230,9 +249,12 @@ def _weights(
 def _weight(
     w, block, at_k, first, WIDTH: tl.constexpr, ROWS_PAD: tl.constexpr,
     COLUMNS_PAD: tl.constexpr, BLOCK_K: tl.constexpr, K_MAJOR: tl.constexpr,
+    FRAGMENTS: tl.constexpr, FRAGMENT_SUMS: tl.constexpr,
 ):  # fmt: skip
-    n = first + tl.arange(0, WIDTH)
-    k = at_k * BLOCK_K + tl.arange(0, BLOCK_K)
+    n = tl.arange(0, WIDTH)
+    n = first + (fragment_column(n) if FRAGMENT_SUMS else n)
+    k = tl.arange(0, BLOCK_K)
+    k = at_k * BLOCK_K + (fragment_channel(k) if FRAGMENTS else k)
     if K_MAJOR:
         tile = tl.trans(tl.load(w + (block * COLUMNS_PAD + n)[:, None] * ROWS_PAD + k[None, :]))
     else:

@@ -1,6 +1,6 @@
 """Device code: epilogue of a tile of the implicit GEMM, and its store."""
 
-# ruff: noqa: ANN001, ANN202 - values of the device; a compile-time if is an if
+# ruff: noqa: ANN001, ANN202, RUF005 - values of the device; Triton adds tuples, unpacks none
 # mypy: ignore-errors
 
 import triton
@@ -17,6 +17,7 @@ from convt_onnx.plugins.conv_transpose._kernel_axis import (
     spread,
 )
 from convt_onnx.plugins.conv_transpose._kernel_epilogue import activate
+from convt_onnx.plugins.conv_transpose._kernel_fragments import PIECE, fragment_rows, sums_of
 
 WORDS = tl.constexpr(tl.pointer_type(tl.uint32))
 
@@ -28,15 +29,16 @@ def place_tile(
     NDIM: tl.constexpr, AXIS_D: tl.constexpr, AXIS_H: tl.constexpr, AXIS_W: tl.constexpr,
     C_OUT: tl.constexpr, BLOCK_M: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
     CHANNEL_LAST: tl.constexpr, VECTOR: tl.constexpr, PAIR: tl.constexpr, WIDE: tl.constexpr,
+    FRAGMENTS: tl.constexpr = False,
 ):  # fmt: skip
     """Offsets in y of a stored tile, which of them lie in y, and the channels of its columns.
 
     Its rows are q and, interleaved, the phase of the width; its columns are (phase, C_out). The
     phases given are those of split axes, else 0. With PAIR, two rows q and three phases of each
-    make up three words, and offsets count words.
+    make up three words, and offsets count words. FRAGMENTS: rows are those of `fragment_rows`.
     """
     f = tl.arange(0, BLOCK_M // PAIR * INTERLEAVE)
-    m = first_row + f // INTERLEAVE * PAIR
+    m = first_row + (fragment_rows(BLOCK_M) if FRAGMENTS else f // INTERLEAVE * PAIR)
     inner_w = f % INTERLEAVE
     batch, m_d, m_h, m_w = coordinates(
         m, q_d, q_h, q_w, d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, NDIM, INTERLEAVE
@@ -94,15 +96,20 @@ def read_added(
     NDIM: tl.constexpr, AXIS_D: tl.constexpr, AXIS_H: tl.constexpr, AXIS_W: tl.constexpr,
     C_OUT: tl.constexpr, BLOCK_M: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
     CHANNEL_LAST: tl.constexpr, VECTOR: tl.constexpr, PAIR: tl.constexpr, WIDE: tl.constexpr,
+    FRAGMENTS: tl.constexpr = False,
 ):  # fmt: skip
-    """The residual of a tile, as it is stored."""
-    place = place_tile(
-        first_row, first_column, group, 0, 0, 0, rows, out_d, out_h, out_w, q_d, q_h, q_w,
-        d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
-        NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, COLUMNS, INTERLEAVE, CHANNEL_LAST, VECTOR,
-        PAIR, WIDE,
-    )  # fmt: skip
-    return read_tile(residual, place, PAIR)
+    """The residual of a tile, as it is stored: whole, or in pieces."""
+    STORED: tl.constexpr = PIECE if FRAGMENTS else COLUMNS
+    found = ()
+    for piece in tl.static_range(COLUMNS // STORED):
+        place = place_tile(
+            first_row, first_column + piece * STORED, group, 0, 0, 0, rows, out_d, out_h, out_w,
+            q_d, q_h, q_w, d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
+            NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, STORED, INTERLEAVE, CHANNEL_LAST, VECTOR,
+            PAIR, WIDE, FRAGMENTS,
+        )  # fmt: skip
+        found = found + (read_tile(residual, place, PAIR),)
+    return found
 
 
 @triton.jit
@@ -118,11 +125,14 @@ def read_tile(residual, place, PAIR: tl.constexpr):
 
 @triton.jit
 def unstored(
-    tile, BLOCK_M: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
-    CHANNEL_LAST: tl.constexpr,
+    tiles, BLOCK_M: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
+    CHANNEL_LAST: tl.constexpr, FRAGMENTS: tl.constexpr,
 ):  # fmt: skip
-    """A tile as it is stored, turned into one of sums [rows q, columns]."""
-    if INTERLEAVE > 1:
+    """What `read_added` found, turned into a tile of sums [rows q, columns]."""
+    tile = tiles[0]
+    if FRAGMENTS:
+        tile = sums_of(tiles, BLOCK_M, COLUMNS)
+    elif INTERLEAVE > 1:
         if CHANNEL_LAST:
             tile = tile.reshape(BLOCK_M, INTERLEAVE, COLUMNS // INTERLEAVE).permute(0, 2, 1)
         else:

@@ -22,7 +22,6 @@ from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes, shi
 from convt_onnx.plugins.conv_transpose.groups import direct_is_better, merge_count
 from convt_onnx.plugins.conv_transpose.lines import lines_candidates, preferred_lines
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
-from convt_onnx.plugins.conv_transpose.resident import shared_bytes
 from convt_onnx.plugins.conv_transpose.resident_choice import preferred, resident_schedules
 from convt_onnx.plugins.conv_transpose.schedule import (
     DIRECT,
@@ -33,7 +32,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     axis_plans,
     packing_of,
     program_count,
-    resident_parts,
+    resident_bytes,
     row_count,
 )
 
@@ -198,9 +197,7 @@ def fits(problem: Problem, schedule: Schedule, device: Device) -> bool:
     if schedule.kind in UNPACKED:
         return True
     if schedule.kind == RESIDENT:
-        packing, parts = packing_of(problem, schedule), resident_parts(problem, schedule)
-        numbers = (schedule.block_m, problem.element_bytes, schedule.prefetch, schedule.stages)
-        return shared_bytes(packing, parts, *numbers) <= device.shared_bytes
+        return resident_bytes(problem, schedule) <= device.shared_bytes
     tile = (schedule.block_m + schedule.block_n) * schedule.block_k * problem.element_bytes
     out = schedule.block_m * schedule.block_n * problem.element_bytes
     return max(tile * schedule.stages, out) + 1024 <= device.shared_bytes

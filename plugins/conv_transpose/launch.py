@@ -18,6 +18,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     RESIDENT,
     Schedule,
     axis_plans,
+    fragment_sums,
     largest_divisor,
     packing_of,
     pair_width,
@@ -193,6 +194,10 @@ def _resident(call: Call) -> Constants:
     column_tiles = packing.padded_columns // packing.tile_n
     return {
         "PARTS": resident_parts(problem, schedule).constants,
+        "BLOCK_K": schedule.block_k * schedule.joined,
+        "JOINED": schedule.joined,
+        "FRAGMENTS": schedule.fragments,
+        "FRAGMENT_SUMS": fragment_sums(problem, schedule),
         "WORKERS": program_count(problem, schedule) // (column_tiles * problem.spec.group),
         "PREFETCH": schedule.prefetch if schedule.stages == 1 else 0,
         "LOOP_STAGES": schedule.stages,

@@ -11,25 +11,32 @@ from convt_onnx.plugins.conv_transpose.packing import Packing, tap_index
 
 # Narrower tiles have no matrix instruction.
 MIN_WIDTH = 16
-# Triton's own use of shared memory beside the tiles.
-SPARE_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Columns of one program: width and first column of each part, and the blocks that it has.
 
-    Bit i of `blocks` says whether any phase of the part has a tap in weight block i.
+    Bit i of `blocks` says whether any phase of the part has a tap in weight block i, or in one of
+    `joined` neighbouring ones.
     """
 
     widths: tuple[int, ...]
     firsts: tuple[int, ...]
     blocks: tuple[int, ...]
+    joined: int = 1
 
     @property
     def constants(self) -> tuple[tuple[int, ...], ...]:
         """What the device code knows at compile time."""
         return self.widths, self.firsts, self.blocks
+
+    def join(self, count: int) -> Parts:
+        """The same columns with `count` neighbouring blocks as one."""
+        steps = range(0, max(b.bit_length() for b in self.blocks), count)
+        some = (1 << count) - 1
+        blocks = (sum(1 << i // count for i in steps if b >> i & some) for b in self.blocks)
+        return Parts(self.widths, self.firsts, tuple(blocks), count)
 
 
 def part_widths(columns: int, block_n: int, column_tiles: int) -> tuple[int, ...]:
@@ -56,16 +63,10 @@ def parts_of(packing: Packing, block_n: int, column_tiles: int) -> Parts:
     return Parts(widths, firsts, blocks)
 
 
-def shared_bytes(
-    packing: Packing, parts: Parts, block_m: int, element_bytes: int, prefetch: int, stages: int
-) -> int:
-    """Shared memory that a program takes: its weights, and tiles of x or of y."""
-    tiles_k = packing.rows // packing.tile_k
-    weights = sum(w * b.bit_count() for w, b in zip(parts.widths, parts.blocks, strict=True))
-    reads = stages * packing.blocks * tiles_k if stages > 1 else 1 + prefetch
-    x = reads * block_m * packing.tile_k
-    y = block_m * max(parts.widths)
-    return (weights * packing.rows + max(x, y)) * element_bytes + SPARE_BYTES
+def weight_elements(packing: Packing, parts: Parts) -> int:
+    """Elements of the weight that a program keeps."""
+    blocks = sum(w * b.bit_count() for w, b in zip(parts.widths, parts.blocks, strict=True))
+    return blocks * parts.joined * packing.rows
 
 
 def _phase_of_column(packing: Packing) -> npt.NDArray[np.int64]:

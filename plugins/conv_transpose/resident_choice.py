@@ -8,15 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
-from convt_onnx.plugins.conv_transpose.resident import shared_bytes
 from convt_onnx.plugins.conv_transpose.schedule import (
     RESIDENT,
     Schedule,
+    joinable,
     packing_of,
     pair_width,
     program_count,
+    resident_bytes,
     resident_parts,
     row_count,
+    takes_fragments,
     vector_width,
 )
 
@@ -27,6 +29,8 @@ MEASURED = 9
 # Unrolled products beyond this many take long to compile.
 MAX_PRODUCTS = 40
 REGISTERS = 65536
+# Registers of a thread beside its sums.
+OTHER_REGISTERS = 60
 # Rows a processor up to which a call is small.
 SMALL_ROWS = 8 * 64
 # Bytes of a tile of rows that may be stored by single elements.
@@ -108,19 +112,30 @@ def computes(problem: Problem) -> bool:
 
 def resident_schedules(problem: Problem, device: Device, base: Schedule) -> list[Schedule]:
     """What the autotuner tries with the layout of the GEMM schedule `base`."""
-    return _schedules(problem, device, base, _LARGE + _SMALL + _SMALL_WORDS + _MORE)
+    tiles = _LARGE + _SMALL + _SMALL_WORDS + _MORE
+    found = _schedules(problem, device, base, tiles)
+    # Shared memory under x as well, where the first of these read it as fragments.
+    found += _schedules(problem, device, base, _LARGE[:2] + _SMALL, fragments=False)
+    return list(dict.fromkeys(found))
 
 
 def _schedules(
-    problem: Problem, device: Device, base: Schedule, tiles: tuple[Tile, ...]
+    problem: Problem,
+    device: Device,
+    base: Schedule,
+    tiles: tuple[Tile, ...],
+    *,
+    fragments: bool = True,
 ) -> list[Schedule]:
     if device.capability < OLDEST or not all(base.fused) or problem.spec.in_per_group < 16:
         return []
-    found = (_schedule(problem, device, base, tile) for tile in tiles)
+    found = (_schedule(problem, device, base, tile, fragments) for tile in tiles)
     return list(dict.fromkeys(s for s in found if s is not None))
 
 
-def _schedule(problem: Problem, device: Device, base: Schedule, tile: Tile) -> Schedule | None:
+def _schedule(
+    problem: Problem, device: Device, base: Schedule, tile: Tile, fragments: bool
+) -> Schedule | None:
     """One schedule, or None where registers or shared memory do not suffice."""
     schedule = replace(
         base,
@@ -140,18 +155,46 @@ def _schedule(problem: Problem, device: Device, base: Schedule, tile: Tile) -> S
     schedule = replace(schedule, prefetch=min(tile.prefetch, reads - 1))
     products = sum(b.bit_count() for b in parts.blocks) * (packing.rows // packing.tile_k)
     threads = 32 * tile.warps
-    sums = tile.block_m * sum(parts.widths) // threads
-    shared = shared_bytes(
-        packing, parts, tile.block_m, problem.element_bytes, schedule.prefetch, tile.stages
-    )
+    most = min(255, REGISTERS // (threads * tile.each))
     if (
         products > MAX_PRODUCTS
-        or sums + 60 > min(255, REGISTERS // (threads * tile.each))
-        or shared * tile.each > device.shared_bytes
+        or _sums(problem, schedule) + OTHER_REGISTERS > most
+        or resident_bytes(problem, schedule) * tile.each > device.shared_bytes
     ):
         return None
     tiles = packing.padded_columns // packing.tile_n * problem.spec.group
     workers = max(1, device.processors * tile.each // tiles)
     registers = REGISTERS // (threads * tile.each) // 8 * 8
     schedule = replace(schedule, registers=registers if registers < 256 else 0)
-    return replace(schedule, workers=min(workers, -(-row_count(problem, schedule) // tile.block_m)))
+    shares = -(-row_count(problem, schedule) // tile.block_m)
+    schedule = replace(schedule, workers=min(workers, shares))
+    return _with_fragments(problem, device, schedule, tile.each) if fragments else schedule
+
+
+def _with_fragments(problem: Problem, device: Device, schedule: Schedule, each: int) -> Schedule:
+    """The schedule with x and y by way of registers alone, where 16 bytes a thread are read."""
+    able = replace(schedule, stages=1, fragments=True)
+    if (
+        not takes_fragments(problem, able)
+        or problem.spec.in_per_group * problem.element_bytes % 16
+        or schedule.block_m != 16 * schedule.warps
+    ):
+        return schedule
+    able = replace(able, joined=2 if 2 in joinable(problem, able) else 1)
+    if resident_bytes(problem, able) * each > device.shared_bytes:
+        return schedule
+    if able.joined == 1:
+        # A program that has a processor to itself hides more with tiles in shared memory.
+        return able if each > 1 else schedule
+    # A read ahead takes registers, as the products of joined shifts are long.
+    threads = 32 * schedule.warps
+    read = schedule.block_m * 2 * schedule.block_k * problem.element_bytes // (4 * threads)
+    room = _sums(problem, able) + OTHER_REGISTERS + read <= min(255, REGISTERS // (threads * each))
+    reads = packing_of(problem, able).blocks // 2
+    return replace(able, prefetch=min(1 if room else 0, reads - 1))
+
+
+def _sums(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a thread keeps sums in."""
+    columns = sum(resident_parts(problem, schedule).widths)
+    return schedule.block_m * columns // (32 * schedule.warps)

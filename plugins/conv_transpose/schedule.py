@@ -10,7 +10,12 @@ from convt_onnx.errors import UsageError
 from convt_onnx.plugins.conv_transpose.geometry import AxisPlan, lifted_axes, plan_axis
 from convt_onnx.plugins.conv_transpose.packing import Packing
 from convt_onnx.plugins.conv_transpose.problem import Problem
-from convt_onnx.plugins.conv_transpose.resident import Parts, part_widths, parts_of
+from convt_onnx.plugins.conv_transpose.resident import (
+    Parts,
+    part_widths,
+    parts_of,
+    weight_elements,
+)
 
 GEMM = "gemm"
 DIRECT = "direct"
@@ -20,7 +25,13 @@ LINES = "lines"
 UNPACKED = (DIRECT, LINES)
 MAX_TILE = 1024
 # Fields without a text: they are chosen for one device, or by the layout of the tensors.
-_NO_TEXT = ("column_tiles", "workers", "prefetch", "registers", "merge")
+_NO_TEXT = ("column_tiles", "workers", "prefetch", "registers", "joined", "fragments", "merge")
+# Triton's own use of shared memory beside the tiles.
+SPARE_BYTES = 1024
+# Channels of a piece of x or y that goes between memory and a matrix instruction's registers, and
+# how many of a product or of a part may.
+PIECE = 32
+MOST_PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +44,9 @@ class Schedule:
     schedule all axes are fused, the columns are divided among `column_tiles` programs, each of
     which computes its columns in parts of block_n, `workers` programs share the rows of a group,
     x is read `prefetch` steps ahead (or, with stages > 1, whole tiles ahead), and a thread takes
-    at most `registers` (0: what the compiler likes). In a `lines` schedule all axes are fused and
+    at most `registers` (0: what the compiler likes). With `fragments` x, and y where
+    `fragment_sums`, is permuted in registers instead of shared memory, and `joined` neighbouring
+    shifts of the width are one product. In a `lines` schedule all axes are fused and
     block_m counts rows q of one channel. `merge` groups are computed as one: the functions below
     and the launch take the problem of `Problem.merged`.
     """
@@ -54,6 +67,8 @@ class Schedule:
     workers: int = 1
     prefetch: int = 0
     registers: int = 0
+    joined: int = 1
+    fragments: bool = False
     merge: int = 1
 
     @property
@@ -65,6 +80,7 @@ class Schedule:
         tiles = f"{self.block_m}x{self.block_n}x{self.block_k}"
         if self.kind == RESIDENT:
             extra += f"c{self.column_tiles}p{self.prefetch}g{self.workers}"
+            extra += f"R{self.joined}" if self.fragments else ""
         return f"{self.kind}-{fused}{extra}-{tiles}-w{self.warps}s{self.stages}"
 
 
@@ -150,7 +166,49 @@ def packing_of(problem: Problem, schedule: Schedule) -> Packing:
 
 def resident_parts(problem: Problem, schedule: Schedule) -> Parts:
     """The columns of one program of a resident schedule."""
-    return parts_of(packing_of(problem, schedule), schedule.block_n, schedule.column_tiles)
+    parts = parts_of(packing_of(problem, schedule), schedule.block_n, schedule.column_tiles)
+    return parts.join(schedule.joined) if schedule.joined > 1 else parts
+
+
+def takes_fragments(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a resident schedule can read x as `fragments`."""
+    pieces, rest = divmod(schedule.block_k, PIECE)
+    return (
+        problem.channels_last_in
+        and problem.element_bytes == 2
+        and schedule.stages == 1
+        and not schedule.k_major
+        and rest == 0
+        and 0 < pieces <= MOST_PIECES
+    )
+
+
+def joinable(problem: Problem, schedule: Schedule) -> list[int]:
+    """How many neighbouring shifts of the width `fragments` can join."""
+    packing = packing_of(problem, schedule)
+    most = MOST_PIECES * PIECE // schedule.block_k if packing.rows == schedule.block_k else 1
+    return [n for n in (1, 2, 4) if n <= most and packing.axes[2].blocks % n == 0]
+
+
+def fragment_sums(problem: Problem, schedule: Schedule) -> bool:
+    """Whether y is written from the registers of the sums: parts of pieces, 16 bytes a store."""
+    if not (schedule.fragments and problem.channels_last_out) or schedule.interleave:
+        return False
+    widths = resident_parts(problem, schedule).widths
+    whole = min(widths) >= PIECE and max(widths) <= MOST_PIECES * PIECE
+    return whole and vector_width(problem, schedule) * problem.element_bytes == 16
+
+
+def resident_bytes(problem: Problem, schedule: Schedule) -> int:
+    """Shared memory that a program takes: its weights, and tiles of x or of y."""
+    packing, parts = packing_of(problem, schedule), resident_parts(problem, schedule)
+    reads = 1 + schedule.prefetch
+    if schedule.stages > 1:
+        reads = schedule.stages * packing.blocks * (packing.rows // packing.tile_k)
+    x = 0 if schedule.fragments else reads * packing.tile_k
+    y = 0 if fragment_sums(problem, schedule) else max(parts.widths)
+    elements = weight_elements(packing, parts) + schedule.block_m * max(x, y)
+    return elements * problem.element_bytes + SPARE_BYTES
 
 
 def row_count(problem: Problem, schedule: Schedule) -> int:

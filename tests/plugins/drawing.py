@@ -10,7 +10,12 @@ from convt_onnx.errors import GeometryError
 from convt_onnx.plugins.conv_transpose import heuristics, op
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
-from convt_onnx.plugins.conv_transpose.schedule import RESIDENT, Schedule
+from convt_onnx.plugins.conv_transpose.schedule import (
+    RESIDENT,
+    Schedule,
+    joinable,
+    takes_fragments,
+)
 from convt_onnx.reference import conv_transpose as oracle
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -84,13 +89,13 @@ def draw_resident(rng: random.Random, problem: Problem) -> Schedule | None:
     """A schedule that keeps the weight in shared memory, or None where an axis cannot be fused."""
     if not all(fusable(a) for a in lifted_axes(problem.spec)):
         return None
-    return replace(
+    schedule = replace(
         heuristics.gemm_schedule(problem, Device(), (True, True, True)),
         kind=RESIDENT,
         aligned=(rng.random() < 0.5,) * 3,
         block_m=rng.choice((32, 64)),
         block_n=rng.choice((16, 32, 64)),
-        block_k=16,
+        block_k=rng.choice((16, 32)),
         flat=False,
         k_major=rng.random() < 0.5,
         round_x=problem.tf32 and rng.random() < 0.5,
@@ -99,6 +104,9 @@ def draw_resident(rng: random.Random, problem: Problem) -> Schedule | None:
         workers=rng.choice((1, 2, 3)),
         prefetch=rng.choice((0, 1, 2)),
     )
+    if not takes_fragments(problem, schedule) or rng.random() < 0.3:
+        return schedule
+    return replace(schedule, fragments=True, joined=rng.choice(joinable(problem, schedule)))
 
 
 def operands(

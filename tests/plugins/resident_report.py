@@ -61,6 +61,8 @@ def report(spec: ConvTransposeSpec, last: bool, residual: bool = False, bias: bo
         "kind": schedule.kind,
         "spilled": spilled(ptx, False),
         "shared": made.metadata.shared,
+        "barriers": len(re.findall(r"\bbar\.sync", ptx)),
+        "stores": len(re.findall(r"\bst\.global", ptx)),
         "words": len(re.findall(r"ld\.global\.(?:b64|v2\.b32|v2\.u32|u64)", ptx)),
     }
 
@@ -69,8 +71,8 @@ if __name__ == "__main__":
     kernels = {
         "NHWC": report(DENSE, True),
         "NCHW": report(DENSE, False),
-        "tiles ahead": report(ODD_LINES, True),
-        "tiles ahead, residual": report(ODD_LINES, True, True),
+        "odd lines": report(ODD_LINES, True),
+        "odd lines, residual": report(ODD_LINES, True, True),
         "no bias": report(DENSE, True, bias=False),
         "no bias, odd channels": report(ODD_CHANNELS, False, residual=True, bias=False),
         "lines": report(DEPTHWISE, False),

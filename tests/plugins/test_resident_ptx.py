@@ -45,9 +45,17 @@ def test_it_compiles_without_a_bias(kernels):
 
 
 def test_a_residual_takes_no_shared_memory_and_is_read_in_wide_words(kernels):
-    bare, more = kernels["tiles ahead"], kernels["tiles ahead, residual"]
+    bare, more = kernels["odd lines"], kernels["odd lines, residual"]
     assert more["shared"] == bare["shared"]
     assert more["wide_loads"] - bare["wide_loads"] == more["wide_stores"]
+
+
+def test_fragments_take_one_barrier_a_tile_and_store_16_bytes_a_thread(kernels):
+    for name in ("odd lines", "odd lines, residual"):
+        assert kernels[name]["barriers"] == 1
+    for name in ("NHWC", "odd lines", "odd lines, residual"):
+        assert kernels[name]["stores"] == kernels[name]["wide_stores"] > 0
+        assert kernels[name]["spilled"] == 0
 
 
 def test_lines_are_written_in_wide_words_and_nothing_spills(kernels):
