@@ -198,7 +198,9 @@ def resident_kernel(
 
         bias_values = None
         if bias is not None and PERIODIC:
-            bias_values = tl.load(bias + group * C_OUT + tl.arange(0, C_OUT)).to(tl.float32)
+            # 0, but of this tile: an address kept through the walk would take registers.
+            here = group * C_OUT + tl.multiple_of(tl.minimum(tile, 0), 16)
+            bias_values = tl.load(bias + here + tl.arange(0, C_OUT)).to(tl.float32)
         for part in tl.static_range(COUNT_PARTS):
             stored = (sums[part],)
             if FRAGMENT_SUMS:

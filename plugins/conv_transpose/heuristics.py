@@ -94,7 +94,9 @@ def _unwalked(problem: Problem, device: Device, resident: Schedule | None) -> Sc
     packing = packing_of(problem, schedule)
     if packing.blocks * packing.rows > packing.tile_k or packing.columns > MAX_FUSED_COLUMNS:
         return None
-    if resident and resident.workers * resident.block_m < row_count(problem, resident):
+    if resident and (
+        resident.fragments or resident.workers * resident.block_m < row_count(problem, resident)
+    ):
         return None
     for rows in (128, 64):
         tile = replace(schedule, block_m=rows, block_n=64, stages=2, warps=4)

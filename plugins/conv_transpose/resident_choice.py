@@ -180,18 +180,18 @@ def _with_fragments(problem: Problem, device: Device, schedule: Schedule, each: 
         or schedule.block_m != 16 * schedule.warps
     ):
         return schedule
-    able = replace(able, joined=2 if 2 in joinable(problem, able) else 1)
-    if resident_bytes(problem, able) * each > device.shared_bytes:
-        return schedule
-    if able.joined == 1:
-        # A program that has a processor to itself hides more with tiles in shared memory.
-        return able if each > 1 else schedule
-    # A read ahead takes registers, as the products of joined shifts are long.
     threads = 32 * schedule.warps
-    read = schedule.block_m * 2 * schedule.block_k * problem.element_bytes // (4 * threads)
-    room = _sums(problem, able) + OTHER_REGISTERS + read <= min(255, REGISTERS // (threads * each))
-    reads = packing_of(problem, able).blocks // 2
-    return replace(able, prefetch=min(1 if room else 0, reads - 1))
+    read = schedule.block_m * schedule.block_k * problem.element_bytes // (4 * threads)
+    room = min(255, REGISTERS // (threads * each)) - _sums(problem, able) - OTHER_REGISTERS
+    if 2 in joinable(problem, able) and 2 * read <= room:
+        able = replace(able, joined=2, prefetch=0)
+    elif each > 1:
+        able = replace(able, prefetch=max(1, min(schedule.prefetch, room // read)))
+    else:  # a program that has a processor to itself hides more with tiles in shared memory
+        return schedule
+    reads = packing_of(problem, able).blocks * packing_of(problem, able).rows // schedule.block_k
+    able = replace(able, prefetch=min(able.prefetch, reads // able.joined - 1))
+    return able if resident_bytes(problem, able) * each <= device.shared_bytes else schedule
 
 
 def _sums(problem: Problem, schedule: Schedule) -> int:

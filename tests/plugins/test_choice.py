@@ -107,7 +107,10 @@ def test_weights_are_resident_where_shared_memory_and_processors_suffice():
 
 def test_one_product_a_program_is_left_to_the_gemm_unless_its_weight_is_used_again():
     last = {"channels_last_in": True, "channels_last_out": True}
-    small = problem((32, 32), stride=4, sizes=(32, 32), **last)
+    assert heuristics.choose(
+        problem((32, 32), stride=4, sizes=(32, 32), **last), Device()
+    ).fragments
+    small = problem((36, 32), stride=4, sizes=(32, 32), **last)
     schedule = heuristics.choose(small, Device())
     assert (schedule.kind, schedule.block_n) == (GEMM, 64)
     walked = replace(small, sizes=(128, 128))
