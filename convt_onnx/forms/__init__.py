@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.blocked import PHASES_BLOCKED
-from convt_onnx.forms.fused import CONV, GEMM, PHASES, PHASES_WINDOW
+from convt_onnx.forms.fused import CONV, GEMM, PHASES, PHASES_JOINED, PHASES_WINDOW
 from convt_onnx.forms.native import KEEP, UNDILATE
 from convt_onnx.forms.overlap_add import OVERLAP_ADD
 from convt_onnx.forms.plugin import PLUGIN
@@ -21,6 +21,7 @@ FORMS: dict[str, Form] = {
         CONV,
         GEMM,
         PHASES,
+        PHASES_JOINED,
         PHASES_WINDOW,
         PHASES_SPLIT,
         PHASES_BLOCKED,

@@ -1,4 +1,4 @@
-"""`conv`, `gemm`, `phases`, `phases-window`: one convolution, then interleave and crop.
+"""`conv`, `gemm`, `phases`, `phases-joined`, `phases-window`: a convolution, interleave and crop.
 
 x [N, C_in, *L] -> Conv [N, P*C_out, *(L+rows)] -> interleave [N, C_out, *((L+rows)*s)] -> crop.
 """
@@ -26,6 +26,9 @@ from convt_onnx.spec import Axis, ConvTransposeSpec
 
 Plan = Callable[[Axis], PhaseAxis]
 
+# From so many groups on, one matrix of all is worth a copy that brings them together.
+FEWEST_JOINED = 16
+
 
 def packable(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     """Refuses what cannot be repacked: too large, or at run time without Pad."""
@@ -41,7 +44,9 @@ def packable(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     return None
 
 
-def _emit(plan: Plan, em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
+def _emit(
+    plan: Plan, joined: bool, em: Emitter, node: ConvTransposeNode, setting: Setting
+) -> ir.Value:
     spec = node.spec
     axes = [plan(a) for a in spec.axes()]
     fused = [a.fused() for a in axes]
@@ -61,7 +66,7 @@ def _emit(plan: Plan, em: Emitter, node: ConvTransposeNode, setting: Setting) ->
     if lifted and node.spec.strides == (1,):
         y = em.squeeze(y, [2])
     y = requantise_output(em, y, node, moves=moves(axes))
-    return finish(em, y, node, axes, setting, order=order, group=spec.group)
+    return finish(em, y, node, axes, setting, order=order, group=spec.group, joined=joined)
 
 
 def phase_order(
@@ -103,13 +108,14 @@ def finish(
     *,
     order: Order,
     group: int,
+    joined: bool = False,
 ) -> ir.Value:
     """Interleave the phases of `y` and crop what the output does not keep.
 
     In the orders of moves and of pairs `y` may have unit axes in front of its last ones.
     """
     spec, rows = node.spec, _rows(node, axes)
-    plan = Interleave(spec.out_channels, spec.strides, node.batch, rows, order, group)
+    plan = Interleave(spec.out_channels, spec.strides, node.batch, rows, order, group, joined)
     y = interleave(em, y, plan, setting)
     where = [2 + i for i in range(len(axes))]
     return em.crop(y, where, [a.crop_begin for a in axes], [a.crop_end for a in axes])
@@ -158,6 +164,15 @@ def _check_window(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     return refusal
 
 
+def _check_joined(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    if not setting.mlas:
+        return Refusal("CT313", "phases-joined")
+    refusal = _check_phases(node, setting)
+    if refusal is None and (node.spec.group < FEWEST_JOINED or node.spec.strides[-1] == 1):
+        return Refusal("CT317", f"{node.spec.group} groups, strides = {list(node.spec.strides)}")
+    return refusal
+
+
 def _check_gemm(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     refusal = _check_phases(node, setting)
     if refusal is None and any(a.extent > a.stride for a in node.spec.axes()):
@@ -170,13 +185,21 @@ def _form(
     summary: str,
     check: Callable[[ConvTransposeNode, Setting], Refusal | None],
     plan: Plan,
+    *,
+    joined: bool = False,
 ) -> Form:
+    def work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
+        done = work_of(plan, spec, batch, sizes)
+        rows = [n + plan(a).rows for n, a in zip(sizes, spec.axes(), strict=True)]
+        again = joined * batch * interleave_elements(spec.out_channels, spec.strides, rows)
+        return Work(done.macs, done.elements + again)
+
     return Form(
         name,
         summary,
         check,
-        lambda em, node, setting: _emit(plan, em, node, setting),
-        lambda spec, batch, sizes: work_of(plan, spec, batch, sizes),
+        lambda em, node, setting: _emit(plan, joined, em, node, setting),
+        work,
     )
 
 
@@ -184,6 +207,13 @@ CONV = _form("conv", "one stride-1 convolution, kernel flipped", _check_conv, pl
 GEMM = _form("gemm", "no overlap: one 1x1 convolution, then interleave", _check_gemm, plan_aligned)
 PHASES = _form(
     "phases", "one convolution for all phases, exact taps, then crop", _check_phases, plan_aligned
+)
+PHASES_JOINED = _form(
+    "phases-joined",
+    "`phases`, interleaved in one go for all groups",
+    _check_joined,
+    plan_aligned,
+    joined=True,
 )
 PHASES_WINDOW = _form(
     "phases-window",

@@ -15,6 +15,11 @@ bytes, for which Transpose has a loop of its own:
     [N, g, s_{n-1} * 2, R] -> [N, g, R, s_{n-1} * 2],
     then  [N, pre, Q_n, s_{n-1}, 2] -> [N, pre, s_{n-1}, Q_n, 2]
 
+Each group is a matrix of its own, and with several threads each is divided among them on its own.
+Joined, the rows of all groups are first brought in front of them, for one matrix in all:
+
+    [N, g, s_n, R] -> [N, s_n, g, R]
+
 A unit axis makes these read as moves inwards: a move outwards by one place is the same permutation,
 and ONNX Runtime 1.32 copies that with an index calculation a block.
 """
@@ -66,7 +71,12 @@ def move_phases(em: Emitter, y: ir.Value, plan: Interleave, setting: Setting) ->
     rows = prod(strides[-count:])
     if rows > 1:
         rest = (out_per_group * prod(strides[:-count]), every)
-        y = shapes.reshape(y, [(group, ()), (rows, ()), rest])
+        if plan.joined:
+            y = shapes.reshape(y, [(group, ()), (rows, ()), (1, ()), rest])
+            y = em.transpose(y, [0, 2, 3, 1, 4])
+            y = shapes.reshape(y, [(1, ()), (rows, ()), (group * rest[0], every)])
+        else:
+            y = shapes.reshape(y, [(group, ()), (rows, ()), rest])
         y = em.transpose(y, [0, 1, 3, 2])
     if plan.order == "pairs":
         pre = (plan.channels * prod(strides[:-2]), every[:-1])

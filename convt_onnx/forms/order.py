@@ -22,7 +22,7 @@ class Interleave:
     """What is known: output channels, one stride an axis, sizes before (None where open).
 
     `group` is how many blocks of channels stay together, each with all its phases; 1 where phases
-    lead over all channels.
+    lead over all channels. `joined`: for the order of moves or pairs, all groups in one matrix.
     """
 
     channels: int
@@ -31,6 +31,7 @@ class Interleave:
     sizes: tuple[int | None, ...]
     order: Order
     group: int = 1
+    joined: bool = False
 
     @property
     def phase_first(self) -> bool:

@@ -122,14 +122,14 @@ def _emit(joined: bool, em: Emitter, node: ConvTransposeNode, setting: Setting) 
     axis = plan_aligned(next(spec.axes()))
     blocks = blocks_of(spec, node.sizes[0])
     y = _rows(em, node, blocks)
-    plan = Interleave(spec.out_channels, (blocks.rows,), node.batch, (blocks.count,), "moves")
-    if joined:  # [N, C, J, 1, Q / b] -> [N, J, 1, C, Q / b]; the unit axis: see `moves`
-        y = em.transpose(em.unsqueeze(y, [3]), [0, 2, 3, 1, 4])
+    channels, shape = spec.out_channels, ((blocks.rows,), node.batch, (blocks.count,))
+    plan = Interleave(channels, *shape, "moves", channels, joined)
+    if joined:
         y = move_phases(em, y, plan, setting)
-    else:
+    else:  # as `move_phases`, but the groups are already an axis
         shapes = Shapes(em, y, plan, setting)
         y = em.transpose(y, [0, 1, 3, 2])
-        y = shapes.reshape(y, [(spec.out_channels, ()), (blocks.rows, (0,))])
+        y = shapes.reshape(y, [(channels, ()), (blocks.rows, (0,))])
     surplus = blocks.surplus * axis.stride
     return em.crop(y, [2], [axis.crop_begin], [axis.crop_end + surplus])
 

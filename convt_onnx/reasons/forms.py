@@ -70,4 +70,11 @@ REASONS = (
         "in float32, with one input and one output channel a group and channels in multiples of "
         "16. There has to be one axis, with a stride of at most 32.",
     ),
+    Reason(
+        "CT317",
+        "too few groups to join",
+        "The form brings the groups' phases together for one matrix transposition. Below 16 groups "
+        "that costs more than as many of them, and with a stride of 1 along the last axis there "
+        "is none.",
+    ),
 )

@@ -19,6 +19,7 @@ from .drawn import Drawn, build, compare, lowered
 from .quantising import Quantised
 from .quantising import build as build_quantised
 
+FOR_THE_CPU = ["unfold", "phases-blocked", "phases-joined", "phases-rows", "phases-rows-joined"]
 X86 = platform.machine() in ("x86_64", "AMD64")
 
 
@@ -156,58 +157,6 @@ def test_the_convolution_is_computed_in_blocks(each, plain, blocked, tmp_path):
     assert_right(case, plain, blocked)
 
 
-ROWS = ["phases-rows", "phases-rows-joined"]
-
-
-def convolution(proto):
-    """Attributes of the only Conv."""
-    (node,) = (n for n in proto.graph.node if n.op_type == "Conv")
-    return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-
-
-@pytest.mark.parametrize("form", ROWS)
-@pytest.mark.parametrize(
-    ("k", "s", "size", "positions", "width"),
-    [
-        (4, 2, 7, 2, 3),  # 8 positions, two for each phase
-        (4, 2, 8, 3, 4),  # 9, which three divide and two do not
-        (4, 2, 10, 2, 3),  # 11, which neither divides
-        (6, 3, 7, 2, 3),
-        (6, 3, 8, 3, 4),
-        (9, 4, 5, 1, 3),
-        (3, 7, 5, 1, 1),
-    ],
-)
-def test_neighbours_make_four_rows(k, s, size, positions, width, form):
-    case = case_of(spec(1, (32, 32), 32, k, s, 0), (size,))
-    found = convolution(lowered(case, [form]))
-    assert found["strides"] == [1, positions]
-    assert found["kernel_shape"] == [positions * s, width]
-    assert_right(case, form)
-
-
-@pytest.mark.parametrize("form", ROWS)
-@pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("open_sizes", ["static", "batch", "all", "unknown"])
-def test_rows_with_dilations_and_open_sizes(open_sizes, d, form):
-    geometry = ConvTransposeSpec(16, 16, 16, (5,), (2,), (d,), (3,), (1,), (1,))
-    case = case_of(geometry, (9,), open_sizes)
-    found = convolution(lowered(case, [form]))
-    assert found["strides"] == [1, 2 if open_sizes in ("static", "batch") else 1]
-    assert_right(case, form)
-
-
-def test_joined_rows_are_transposed_at_once():
-    case = case_of(spec(1, (32, 32), 32, 6, 3), (8,))
-    assert transposed_rows(lowered(case, ["phases-rows-joined"])) == [9]
-    perms = [
-        list(n.attribute[0].ints)
-        for n in lowered(case, ["phases-rows-joined"]).graph.node
-        if n.op_type == "Transpose"
-    ]
-    assert perms == [[0, 2, 3, 1, 4], [0, 1, 3, 2]]
-
-
 @pytest.mark.parametrize("open_sizes", ["static", "all"])
 def test_unfold_leaves_no_overlap(open_sizes):
     each = spec(2, (6, 3), group=3, k=8, s=3)
@@ -228,6 +177,9 @@ def test_unfold_leaves_no_overlap(open_sizes):
         (spec(1, (18, 8), s=1), "phases-blocked", "CT302"),
         (spec(1, (18, 8), s=1), "unfold", "CT302"),
         (spec(2, (3, 3), k=100, s=2), "unfold", "CT305"),
+        (spec(2, (16, 8)), "phases-joined", "CT317"),
+        (spec(2, (30, 15), 15), "phases-joined", "CT317"),
+        (spec(1, (32, 16), 16, s=1), "phases-joined", "CT302"),
         (spec(2, (16, 16), 16), "phases-rows", "CT316"),
         (spec(1, (24, 24), 24), "phases-rows", "CT316"),
         (spec(1, (16, 32), 16), "phases-rows", "CT316"),
@@ -242,25 +194,19 @@ def test_forms_are_refused_where_they_gain_nothing(each, form, reason):
     assert found.id == reason
 
 
-@pytest.mark.parametrize("form", ["unfold", "phases-blocked", *ROWS])
+@pytest.mark.parametrize("form", FOR_THE_CPU)
 def test_forms_for_the_cpu_are_refused_elsewhere(form):
     found = refusals(build(case_of(spec(1, (18, 8)), (9,)), ["probe"]), Setting(17))[form]
     assert found is not None
     assert found.id == "CT313"
 
 
-@pytest.mark.parametrize("form", ["unfold", "phases-blocked", *ROWS])
+@pytest.mark.parametrize("form", ["unfold", "phases-blocked", "phases-rows", "phases-rows-joined"])
 def test_quantised_weights_are_refused(form):
     case = Quantised(spec(1, (18, 8)), (9,), axis=None)
     found = refusals(build_quantised(case, ["probe"]), Setting(case.opset, mlas=True))[form]
     assert found is not None
     assert found.id == "CT314"
-
-
-def test_rows_are_computed_in_float32_alone():
-    case = case_of(spec(1, (16, 16), 16), (9,), dtype="float16")
-    found = refusals(build(case, ["probe"]), Setting(17, mlas=True))
-    assert found["phases-rows"].id == found["phases-rows-joined"].id == "CT316"
 
 
 def test_endless_strides_are_refused_at_once():

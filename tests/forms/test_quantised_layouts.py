@@ -23,6 +23,8 @@ from .quantising import (
 
 # Forms that refuse quantised weights, each with a reason of its own.
 FLOATS_ONLY = {"plugin", "unfold", "phases-blocked", "phases-rows", "phases-rows-joined"}
+# Not for as few groups as there are here.
+MANY_GROUPS = {"phases-joined"}
 # (C_in, C_out, group): dense, C_in != C_out, grouped either way, depthwise with and without a
 # multiplier.
 CHANNELS = [(4, 4, 1), (6, 2, 1), (4, 6, 2), (6, 3, 3), (4, 4, 4), (3, 6, 3), (1, 5, 1)]
@@ -79,7 +81,24 @@ def test_every_form_of_every_layout(channels, axis, zero_points):
         for name in names:
             assert_right(case, parts, got[f"y_{name}"].astype(np.float64), wanted, name)
         tried |= set(names)
-    assert tried == set(FORMS) - FLOATS_ONLY
+    assert tried == set(FORMS) - FLOATS_ONLY - MANY_GROUPS
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("channels", [(16, 32, 16), (32, 16, 16)])
+def test_many_groups_of_every_layout(channels, axis):
+    case = Quantised(
+        with_channels("overlap", channels),
+        (5, 4),
+        axis=axis,
+        zero_points="each",
+        opset=13,
+        mlas=True,
+    )
+    assert set(applicable(case)) >= MANY_GROUPS
+    parts, feeds = make_parts(case), {"x": feed(case)}
+    got = run(lowered(case, ["phases-joined"]), feeds)["y_phases-joined"]
+    assert_right(case, parts, got.astype(np.float64), oracle(case, parts, feeds), "phases-joined")
 
 
 @pytest.mark.parametrize("w_type", ["int4", "uint4"])
