@@ -93,6 +93,8 @@ def draw_schedule(rng: random.Random, problem: Problem, x: torch.Tensor) -> Sche
     if lines is not None and rng.random() < 0.7:
         return replace(lines, block_m=rng.choice((256, 512, 1024)), warps=rng.choice((1, 4)))
     kind = rng.choice(("chosen", "gemm", "gemm", "direct", "resident", "resident"))
+    if problem.channels_last_in and problem.element_bytes == 2 and rng.random() < 0.5:
+        kind = "resident"  # which reads x as fragments there alone
     axes = lifted_axes(problem.spec)
     if kind == "chosen":
         return heuristics.choose(problem, device)
@@ -145,12 +147,19 @@ def draw_resident(rng: random.Random, problem: Problem, device: Device) -> Sched
         workers=rng.choice((1, 3, 132)),
         prefetch=rng.choice((0, 1, 3)),
     )
-    if takes_fragments(problem, schedule) and rng.random() < 0.7:
-        joined = rng.choice(joinable(problem, schedule))
-        schedule = replace(schedule, fragments=True, joined=joined)
+    if rng.random() < 0.8:
+        schedule = draw_fragments(rng, problem, schedule)
     while not heuristics.fits(problem, schedule, device) or _sums(problem, schedule) > 128:
         schedule = replace(schedule, block_m=64, stages=1, column_tiles=2 * schedule.column_tiles)
     return schedule
+
+
+def draw_fragments(rng: random.Random, problem: Problem, schedule: Schedule) -> Schedule:
+    """The schedule with x read as fragments, some shifts joined, where it can be."""
+    able = replace(schedule, block_k=rng.choice((32, 64)), stages=1, k_major=False)
+    if not takes_fragments(problem, able):
+        return schedule
+    return replace(able, fragments=True, joined=rng.choice(joinable(problem, able)))
 
 
 def _sums(problem: Problem, schedule: Schedule) -> int:
