@@ -2,12 +2,13 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes, plan_axis
-from convt_onnx.plugins.conv_transpose.packing import Packing, gather_index, pack
+from convt_onnx.plugins.conv_transpose.packing import Packing, gather_index, pack, unpack
 from convt_onnx.spec import Axis
 
 from .drawing import draw_spec
@@ -95,3 +96,19 @@ def test_phases_of_the_width_are_neighbours_when_interleaved_and_padded_to_a_pow
     packing = Packing(plans, 1, 1, 2, tile_k=1, tile_n=8, interleave=True)
     weight = np.array([[[1, 2, 3], [4, 5, 6]]])
     assert pack(weight, packing).reshape(-1).tolist() == [1, 2, 3, 0, 4, 5, 6, 0]
+
+
+@pytest.mark.parametrize("interleave", [False, True])
+def test_groups_computed_as_one_are_packed_as_their_weights_on_a_diagonal(interleave):
+    unit = Axis(1, 1, 1, 0, 0)
+    plans = tuple(plan_axis(a, fused=True, aligned=True) for a in (unit, unit, Axis(4, 3, 1, 1, 0)))
+    weight = np.arange(1, 1 + 12 * 2 * 4).reshape(12, 2, 1, 1, 4)  # six groups, 2 channels in each
+    diagonal = np.zeros((12, 6, 1, 1, 4), weight.dtype)
+    for channel in range(12):
+        first = channel // 2 % 3 * 2
+        diagonal[channel, first : first + 2] = weight[channel]
+    dense = Packing(plans, 2, 6, 6, tile_k=4, tile_n=16, interleave=interleave)
+    merged = replace(dense, merge=3)
+    packed = pack(weight, merged)
+    assert np.array_equal(packed, pack(diagonal, dense))
+    assert np.array_equal(unpack(packed, merged), weight)
