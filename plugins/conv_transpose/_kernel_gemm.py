@@ -23,7 +23,7 @@ from convt_onnx.plugins.conv_transpose._kernel_axis import (
     program_taps,
     round_to_tf32,
 )
-from convt_onnx.plugins.conv_transpose._kernel_store import place_tile, read_tile, store_tile
+from convt_onnx.plugins.conv_transpose._kernel_store import place_tile, store_tile
 
 # What only bounds and divides is no reason to compile anew.
 _PLAIN = ["rows", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w", "q_d", "q_h", "q_w"]
@@ -237,13 +237,10 @@ def gemm_kernel(
         NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, BLOCK_N, INTERLEAVE, CHANNEL_LAST, VECTOR,
         PAIR, WIDE,
     )  # fmt: skip
-    added = None
-    if residual is not None:
-        added = read_tile(residual, place, PAIR)
     bias_values = None
     if bias is not None:
         bias_values = tl.load(bias + place[2], mask=place[3], other=0.0).to(tl.float32)
     store_tile(
-        acc, place, added, bias_values, y, slope, INTERLEAVE, CHANNEL_LAST, PAIR, STREAM,
+        acc, place, residual, bias_values, y, slope, INTERLEAVE, CHANNEL_LAST, PAIR, STREAM,
         ACTIVATION, ALPHA, BETA,
     )  # fmt: skip

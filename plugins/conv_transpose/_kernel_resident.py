@@ -29,7 +29,6 @@ from convt_onnx.plugins.conv_transpose._kernel_read import operand, read_x
 from convt_onnx.plugins.conv_transpose._kernel_store import (
     place_tile,
     read_added,
-    read_tile,
     store_tile,
     unstored,
 )
@@ -216,11 +215,8 @@ def resident_kernel(
                 )  # fmt: skip
                 if bias is not None and not PERIODIC:
                     bias_values = tl.load(bias + place[2], mask=place[3], other=0.0).to(tl.float32)
-                late = None
-                if residual is not None and not ADDED_FIRST:
-                    late = read_tile(residual, place, PAIR)
                 store_tile(
-                    stored[piece], place, late, bias_values, y, slope,
+                    stored[piece], place, None if ADDED_FIRST else residual, bias_values, y, slope,
                     INTERLEAVE, CHANNEL_LAST, PAIR, STREAM, ACTIVATION, ALPHA, BETA,
                 )  # fmt: skip
 

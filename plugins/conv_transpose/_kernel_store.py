@@ -147,7 +147,7 @@ def unstored(
 def store_tile(
     acc,  # [rows q, columns (phase, C_out)], float32
     place,  # of `place_tile`
-    added,  # the residual there, or None
+    residual,  # to read there, or None
     bias_values,  # [columns] or [C_out], float32, or None
     y, slope,
     INTERLEAVE: tl.constexpr, CHANNEL_LAST: tl.constexpr, PAIR: tl.constexpr,
@@ -166,8 +166,8 @@ def store_tile(
         acc = tl.trans(acc)
     if bias_values is not None:
         acc = _add_columns(acc, bias_values, CHANNEL_LAST)
-    if added is not None:
-        acc += added.to(tl.float32)
+    if residual is not None:  # not before the sums are turned: both would take registers
+        acc += read_tile(residual, place, PAIR).to(tl.float32)
     s_values = 0.0
     if slope is not None:
         s_values = tl.load(slope + place[2], mask=place[3], other=0.0).to(tl.float32)

@@ -14,8 +14,8 @@ from convt_onnx.plugins.conv_transpose.problem import Problem
 # Channels of groups computed as one, and bytes of y that are to be neighbours.
 MAX_MERGED = 64
 NEIGHBOURS = 64
-# With fewer bytes of y than that, the call takes as long as its latencies, however y is stored.
-MERGED_FROM = 2 << 20
+# With fewer elements of y than that, the call takes as long as its latencies, however y is stored.
+MERGED_FROM = 1 << 20
 
 
 def merge_count(problem: Problem) -> int:
@@ -24,15 +24,16 @@ def merge_count(problem: Problem) -> int:
     The zeros between the groups cost little where memory bounds the call.
     """
     spec = problem.spec
+    axes = lifted_axes(spec)
     last = problem.channels_last_in and problem.channels_last_out
-    if spec.group == 1 or not last:
-        return 1
+    small = problem.out_elements < MERGED_FROM
+    exact = problem.dtype == "float32" and not problem.tf32
+    if spec.group == 1 or not last or small or (exact and any(a.extent > a.stride for a in axes)):
+        return 1  # exact products of several shifts take longer than the stores
     if direct_is_better(problem):
         # Its programs have all channels, but write single elements of an odd number of them.
-        joined = pixels_join(problem.merged(spec.group), lifted_axes(spec)[2])
+        joined = pixels_join(problem.merged(spec.group), axes[2])
         return spec.group if joined and spec.in_channels <= MAX_MERGED else 1
-    if problem.out_elements * problem.element_bytes < MERGED_FROM:
-        return 1
     able = [n for n in range(1, spec.group + 1) if spec.group % n == 0]
     able = [n for n in able if n * max(spec.in_per_group, spec.out_per_group) <= MAX_MERGED]
     enough = (n for n in able if n * spec.out_per_group * problem.element_bytes >= NEIGHBOURS)

@@ -33,7 +33,6 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     packing_of,
     program_count,
     resident_bytes,
-    row_count,
 )
 
 # Beyond this many channels in, the direct kernel never came first.
@@ -66,9 +65,11 @@ def choose(problem: Problem, device: Device) -> Schedule:
     if count > 1:
         # Zeros would fill the shared memory of resident weights.
         return replace(_merged_schedule(merged, device), merge=count)
-    resident = _resident(problem, device)
-    tile = _unwalked(problem, device, resident)
-    return tile or resident or gemm_schedule(problem, device, fused_axes(problem))
+    return (
+        _resident(problem, device)
+        or _one_product(problem, device)
+        or gemm_schedule(problem, device, fused_axes(problem))
+    )
 
 
 def _merged_schedule(problem: Problem, device: Device) -> Schedule:
@@ -81,24 +82,22 @@ def _merged_schedule(problem: Problem, device: Device) -> Schedule:
     return replace(schedule, block_m=32) if few else schedule
 
 
-def _unwalked(problem: Problem, device: Device, resident: Schedule | None) -> Schedule | None:
-    """A GEMM of one product a program, where resident weights would not be used again either.
+def _one_product(problem: Problem, device: Device) -> Schedule | None:
+    """A GEMM of channels-last data where one product a program adds up all there is, or None.
 
-    What is multiplied by zeros costs nothing there; the stores take the time.
+    What is multiplied by zeros costs nothing then, the stores take the time: all axes are fused.
     """
-    axes = lifted_axes(problem.spec)
+    every = (True, True, True)
     last = problem.channels_last_in and problem.channels_last_out
-    if problem.element_bytes > 2 or not last or not all(map(fusable, axes)):
+    exact = problem.dtype == "float32" and not problem.tf32
+    able = all(map(fusable, lifted_axes(problem.spec)))
+    if exact or not last or not able or fused_axes(problem) == every:
         return None
-    schedule = gemm_schedule(problem, device, (True, True, True))
+    schedule = gemm_schedule(problem, device, every)
     packing = packing_of(problem, schedule)
     if packing.blocks * packing.rows > packing.tile_k or packing.columns > MAX_FUSED_COLUMNS:
         return None
-    if resident and (
-        resident.fragments or resident.workers * resident.block_m < row_count(problem, resident)
-    ):
-        return None
-    for rows in (128, 64):
+    for rows in (128, 64) if problem.element_bytes == 2 else (64,):
         tile = replace(schedule, block_m=rows, block_n=64, stages=2, warps=4)
         if packing.columns > 64 and program_count(problem, tile) >= 6 * device.processors:
             return tile

@@ -201,8 +201,8 @@ def _resident(call: Call) -> Constants:
         "WORKERS": program_count(problem, schedule) // (column_tiles * problem.spec.group),
         "PREFETCH": schedule.prefetch if schedule.stages == 1 else 0,
         "LOOP_STAGES": schedule.stages,
-        # In NCHW the words of x leave no registers for it, unless the store takes many as well.
-        "ADDED_FIRST": problem.channels_last_out or pair_width(problem, schedule) > 1,
+        # Few registers hold x then; else a residual would have to share them with it.
+        "ADDED_FIRST": schedule.stages > 1 or schedule.fragments > 0,
     }
 
 

@@ -88,6 +88,12 @@ def test_narrow_groups_are_computed_as_one_where_channels_are_last():
     assert heuristics.choose(problem((32, 24), 2), Device()).merge == 1
     assert heuristics.choose(problem((64, 64), 8, **last), Device()).merge == 4
     assert heuristics.choose(problem((256, 256), 2, **last), Device()).merge == 1
+    # Zeros of several shifts take time where a product is three.
+    assert heuristics.choose(replace(narrow, dtype="float32", tf32=True), Device()).merge == 2
+    assert heuristics.choose(replace(narrow, dtype="float32"), Device()).merge == 1
+    one_shift = replace(narrow.spec, kernel=(2, 2), pads_begin=(0, 0), pads_end=(0, 0))
+    one_shift = replace(narrow, spec=one_shift, dtype="float32")
+    assert heuristics.choose(one_shift, Device()).merge == 2
     # Pixels of 21 channels are joined to words where a row q has eight of them, all inside.
     odd = problem((21, 21), 21, kernel=16, stride=8, **last)
     assert heuristics.choose(odd, Device()).kind == DIRECT
@@ -105,20 +111,14 @@ def test_weights_are_resident_where_shared_memory_and_processors_suffice():
     )
 
 
-def test_one_product_a_program_is_left_to_the_gemm_unless_its_weight_is_used_again():
-    last = {"channels_last_in": True, "channels_last_out": True}
-    assert heuristics.choose(
-        problem((32, 32), stride=4, sizes=(32, 32), **last), Device()
-    ).fragments
-    small = problem((36, 32), stride=4, sizes=(32, 32), **last)
-    schedule = heuristics.choose(small, Device())
-    assert (schedule.kind, schedule.block_n) == (GEMM, 64)
-    walked = replace(small, sizes=(128, 128))
-    assert heuristics.choose(walked, Device()).kind == RESIDENT
-    # An axis of mostly zeros is fused all the same: one product holds them all.
-    holes = problem((32, 32), stride=8, sizes=(32, 32), batch=4, **last)
-    assert heuristics.choose(holes, Device()).fused == (True, True, True)
-    assert fusing.fused_axes(holes) != (True, True, True)
+def test_an_axis_of_mostly_zeros_is_fused_where_one_product_holds_all_there_is():
+    last = {"channels_last_in": True, "channels_last_out": True, "sizes": (32, 32), "batch": 4}
+    for dtype, tf32 in (("float16", False), ("float32", True)):
+        holes = problem((32, 32), stride=8, dtype=dtype, tf32=tf32, **last)
+        assert heuristics.choose(holes, Device()).fused == (True, True, True)
+        assert fusing.fused_axes(holes) == (True, False, True)
+    exact = problem((32, 32), stride=8, dtype="float32", **last)
+    assert heuristics.choose(exact, Device()).fused == (True, False, True)
 
 
 def test_few_lines_of_single_elements_are_written_by_programs_with_all_columns():
