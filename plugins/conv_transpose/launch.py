@@ -202,7 +202,7 @@ def _resident(call: Call) -> Constants:
         "PREFETCH": schedule.prefetch if schedule.stages == 1 else 0,
         "LOOP_STAGES": schedule.stages,
         # Few registers hold x then; else a residual would have to share them with it.
-        "ADDED_FIRST": schedule.stages > 1 or schedule.fragments > 0,
+        "ADDED_FIRST": schedule.stages > 1 or schedule.fragments,
     }
 
 

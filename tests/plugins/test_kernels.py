@@ -140,11 +140,11 @@ def test_groups_computed_as_one(spec, dtype, monkeypatch):
     monkeypatch.setattr(groups, "MERGED_FROM", 0)
     torch.manual_seed(2)
     x, w, b = operands(spec, 2, (2, 3), dtype, last=True)
-    problem = op.make_problem(x, w, spec, tf32=False)
+    problem = op.make_problem(x, w, spec, tf32=True)
     assert heuristics.choose(problem, Device()).merge == spec.group
     for schedule in heuristics.candidates(problem, Device(), 30)[::20]:
-        y = poisoned(x, w, spec, tf32=False)
-        op.conv_transpose(x, w, b, spec, schedule=schedule, tf32=False, out=y)
+        y = poisoned(x, w, spec, tf32=True)
+        op.conv_transpose(x, w, b, spec, schedule=schedule, tf32=True, out=y)
         check(y, wanted(x, w, b, spec), schedule)
 
 
