@@ -60,9 +60,12 @@ class FloatQuantised(Pass):
                 array = evaluator.value(value)
                 if array is not None:
                     folded = place(model, names, value, ir.Tensor(array))
+                    name = value.name
                     value.replace_all_uses_with(folded, replace_graph_outputs=True)
+                    if folded.is_graph_output():
+                        value.name, folded.name = folded.name, name
                     remove_unused([value])
-                    yield f"{value.name}: folded"
+                    yield f"{name}: folded"
                 elif target.quantised is None:
                     self.miss(node.name or value.name or "", "CT575", _what(node))
                 elif _in_floats(_emitter(model, node, names, opset), node, model.ir_version):

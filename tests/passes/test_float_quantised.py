@@ -169,6 +169,24 @@ class TestBiasesOffTheDevice:
         applied = apply(model(text, **arrays), FloatQuantised, target="ort-cuda")
         assert op_types(applied.after) == ["Identity", "Conv"]
 
+    @pytest.mark.parametrize("ir_version", [3, 9])
+    @pytest.mark.parametrize("reader", ["b", ""])
+    def test_that_the_model_gives_out_keep_their_name(self, apply, ir_version, reader):
+        text = f"""g (float[2,4,5,7] x) => (float[2,3,4,6] y, float[3] b)
+        {{ q = Constant <value = int32[3] {{5, -70, 900}}> ()
+          s = Constant <value = float {{0.01}}> ()
+          b = DequantizeLinear (q, s) y = Conv (x, w, {reader}) }}"""
+        proto = model(text, w=array(3, 4, 2, 2))
+        if ir_version == 3:
+            proto = as_inputs(proto, "w")
+        proto.ir_version = ir_version
+        applied = apply(proto, FloatQuantised, target="ort-cuda")
+        assert applied.changes == ("b: folded",)
+        assert "DequantizeLinear" not in op_types(applied.after)
+        assert [o.name for o in applied.after.graph.output] == ["y", "b"]
+        feeds = {"x": array(2, 4, 5, 7)}
+        assert_close(run(applied.after, feeds), run(proto, feeds))
+
     @pytest.mark.parametrize("target", ["ort-cpu", "portable"])
     def test_stay_where_the_runtime_takes_them(self, apply, target):
         assert apply(biased(), FloatQuantised, target=target).changes == ()
