@@ -11,8 +11,8 @@ A model of one node in one form is walked operator by operator, and each adds to
 * GEMM packs its right side and takes rows six at a time, positions sixteen at a time.
 * Work is spread over threads, which costs something each time: every blocked convolution, the
   images and groups of any other one, and a GEMM from so many multiply-adds on.
-* Transpose, DepthToSpace, Slice, Pad, Concat, Gather copy elements, in runs whose length matters;
-  moving one axis is cheaper than any other order.
+* DepthToSpace, Slice, Pad, Concat, Gather copy elements, in runs whose length matters; so does
+  Transpose, apart from orders that it has loops of its own for (`transposes`).
 * What is larger than a core's own cache costs more wherever it is read or written.
 """
 
@@ -28,12 +28,15 @@ import onnx_ir.passes.common
 from convt_onnx.errors import ConvtError
 from convt_onnx.forms import Setting
 from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.prediction.transposes import transpose_counts
 from convt_onnx.targets import Target
 from convt_onnx.tuning.extract import node_graph
 
 GEMM_ROWS, GEMM_COLUMNS = 6, 16
 # Channels of the blocked layout (AVX2), and how many blocks of filters a kernel computes at once.
 BLOCK, FILTER_BLOCKS = 8, 4
+# Channels in which a blocked convolution of several input channels is read.
+ALIGNMENT = 4
 # Multiply-adds from which MLAS gives a GEMM a second thread.
 THREADED_MACS = 1 << 16
 # What a core's second-level cache holds (512 KiB).
@@ -137,7 +140,7 @@ def _conv(node: ir.Node, counts: Counts) -> None:
     taps, positions = prod(w[2:]), prod(y[2:])
     _half(node, counts)
     if _takes_blocks(node, w, group):
-        _blocked_conv(counts, x, w, y, group)
+        _blocked_conv(node, counts, x, w, y, group)
         return
     depth, times = w[1] * taps, y[0] * group
     _gemm(counts, w[0] // group, positions, depth, times)
@@ -153,27 +156,42 @@ def _takes_blocks(node: ir.Node, w: Sequence[int], group: int) -> bool:
     if len(w) != 4:
         return False
     if group == 1:
-        return w[1] < BLOCK or w[1] % BLOCK == 0
+        return w[1] < BLOCK or w[1] % ALIGNMENT == 0
     if w[1] == 1 and w[0] == group:
         return w[0] % BLOCK == 0
     return w[1] % BLOCK == 0 and (w[0] // group) % BLOCK == 0
 
 
 def _blocked_conv(
-    counts: Counts, x: Sequence[int], w: Sequence[int], y: Sequence[int], group: int
+    node: ir.Node,
+    counts: Counts,
+    x: Sequence[int],
+    w: Sequence[int],
+    y: Sequence[int],
+    group: int,
 ) -> None:
     filters = -(-w[0] // BLOCK) * BLOCK
     positions, taps = y[0] * prod(y[2:]), prod(w[2:])
     counts["spread"] += 1
     counts["blocked_reordered"] += prod(y) + (prod(x) if w[1] >= BLOCK or group > 1 else 0)
     if w[1] == 1 and group > 1:
-        counts["blocked_depthwise_macs"] += positions * filters * taps
+        row_taps = _row_taps(node, x[2], w[2], y[2])
+        counts["blocked_depthwise_macs"] += y[0] * y[3] * filters * row_taps * w[3]
         return
     counts["blocked_macs"] += positions * filters * w[1] * taps
     passes = group * -(-filters // (group * BLOCK * FILTER_BLOCKS))
     counts["blocked_passes"] += positions * passes * w[1] * taps * BLOCK
     # Few rows or columns leave the kernel's tiles half empty; each row is a call.
     counts["blocked_rows"] += y[0] * y[2] * passes * w[1] * w[2]
+
+
+def _row_taps(node: ir.Node, height: int, taps: int, rows: int) -> int:
+    """Rows of the kernel that all rows of output read, without those in the padding."""
+    attributes = node.attributes
+    low = attributes.get_ints("pads", (0,) * 4)[0]
+    step, dilation = (attributes.get_ints(n, (1, 1))[0] for n in ("strides", "dilations"))
+    first = (step * row - low for row in range(rows))
+    return sum(0 <= at + dilation * k < height for at in first for k in range(taps))
 
 
 def _conv_transpose(node: ir.Node, counts: Counts) -> None:
@@ -203,25 +221,9 @@ def _matmul(node: ir.Node, counts: Counts) -> None:
 
 def _transpose(node: ir.Node, counts: Counts) -> None:
     shape = _known(node.inputs[0])
-    perm = list(node.attributes.get_ints("perm", list(range(len(shape)))[::-1]))
-    # Axes of one row are where they are.
-    axes = [a for a in perm if shape[a] > 1]
-    order = [sorted(axes).index(a) for a in axes]
-    sizes = [shape[a] for a in sorted(axes)]
-    run = 1
-    while order and order[-1] == len(order) - 1:
-        run *= sizes[order.pop()]
-    kind = "moved" if _one_axis_moves(order) else "transposed"
-    counts[kind] += prod(shape)
-    counts[f"{kind}_runs"] += prod(shape) // run
-
-
-def _one_axis_moves(order: Sequence[int]) -> bool:
-    """Whether the other axes stay in order, for which ONNX Runtime has loops of their own."""
-    return any(
-        [a for a in order if a != moved] == [a for a in range(len(order)) if a != moved]
-        for moved in order or [0]
-    )
+    perm = node.attributes.get_ints("perm", range(len(shape))[::-1])
+    dtype = node.outputs[0].dtype
+    counts.update(transpose_counts(shape, perm, 0 if dtype is None else int(dtype.itemsize)))
 
 
 def _depth_to_space(node: ir.Node, counts: Counts) -> None:
