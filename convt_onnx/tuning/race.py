@@ -63,7 +63,8 @@ class Race:
         fresh: Whether rounds have entries of their own, loaded for them, as far as the time allows;
             where it allows no more of them, a race of SURE rounds ends.
         entries: What is loaded now.
-        samples: Seconds of one run by name; the i-th of each are of the same round.
+        samples: Seconds of one run by name; the i-th of each are of the same round. None of what
+            failed in any round.
         dropped: Why an entry left early.
     """
 
@@ -167,6 +168,8 @@ class Race:
         if name == self.first:
             raise error
         self.dropped[name] = f"{error.what}: {error.where}"
+        # However fast it was until then, it cannot be chosen.
+        self.samples[name].clear()
 
     def _warm_up(self, end: float) -> None:
         limit = LONG_RUN

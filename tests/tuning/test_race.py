@@ -282,4 +282,22 @@ def test_what_does_not_load_again_is_dropped():
     found = Race(loaders(clock, keep=[1.0]) | {"b": b}, Limits(1e6), clock, fresh=True)
     found.run()
     assert found.dropped == {"b": "it does not load: told so"}
-    assert len(found.samples["b"]) == 3
+    assert len(found.samples["keep"]) == 4
+    assert measured(found)["b"].time is None
+
+
+def test_what_was_ahead_and_fails_later_is_not_chosen():
+    clock = Clock()
+
+    class Expiring(FakeTimed):
+        def seconds(self, runs: int) -> float:
+            if self.runs > 2 * SURE:
+                raise RunError("no memory", where="GPU")
+            return super().seconds(runs)
+
+    entries = loaders(clock, keep=[1.0, 1.01], other=[1.2])
+    entries["b"] = partial(Expiring, clock, repeat(0.5))
+    found = Race(entries, Limits(1e6, 100), clock, to_the_end=True)
+    found.run()
+    assert found.dropped["b"] == "no memory: GPU"
+    assert chosen(found) == "keep"
