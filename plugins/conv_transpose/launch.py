@@ -7,9 +7,10 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from convt_onnx.errors import UsageError
 from convt_onnx.plugins.conv_transpose.activations import Activation
 from convt_onnx.plugins.conv_transpose.geometry import AxisPlan
-from convt_onnx.plugins.conv_transpose.lines import WORD_BYTES, each, taps
+from convt_onnx.plugins.conv_transpose.lines import WORD_BYTES, each, lines_schedule, taps
 from convt_onnx.plugins.conv_transpose.problem import Problem
 from convt_onnx.plugins.conv_transpose.schedule import (
     DIRECT,
@@ -217,6 +218,12 @@ def _direct(call: Call) -> Constants:
 
 
 def _lines(call: Call, x_vector: int) -> Constants:
+    if lines_schedule(call.problem) is None:
+        raise UsageError(
+            "the schedule does not fit: its lines are not made of whole words",
+            where=f"{call.schedule.label}, sizes {list(call.problem.sizes)}",
+            help="leave the schedule to be chosen for each size",
+        )
     return {
         "TAPS": taps(call.problem, call.schedule),
         "BLOCK_Q": call.schedule.block_m,

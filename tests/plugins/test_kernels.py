@@ -112,6 +112,15 @@ def test_lines_of_whole_words_with_a_residual(spec, dtype):
     check(y, np.maximum(wanted(x, w, b, spec) + residual.double().numpy(), 0), (spec, dtype))
 
 
+def test_lines_are_refused_at_a_size_that_they_do_not_fit():
+    spec = WHOLE_LINES[0]
+    x, w, _ = operands(spec, 1, (8,), torch.float16, last=False)
+    schedule = lines.lines_schedule(op.make_problem(x, w, spec))
+    assert schedule is not None
+    with pytest.raises(UsageError, match="does not fit"):
+        op.conv_transpose(x[..., :5], w, None, spec, schedule=schedule)
+
+
 @pytest.mark.parametrize(
     ("dtype", "kind", "aligned"),  # two elements, or none, are cropped
     [
