@@ -69,6 +69,9 @@ class Session:
         chosen = list(providers) if providers is not None else _providers(tf32, cuda_graph)
         self.registration = Registration(Path(), False, "the CUDA provider is not used")
         if CUDA in [p if isinstance(p, str) else p[0] for p in chosen]:
+            if session_options is None:
+                # The optimiser would make float biases int32 again, which CUDA has no kernel for.
+                options.add_session_config_entry("session.disable_quant_qdq", "1")
             self.registration = register(options, model, library=library, tf32=tf32)
         try:
             self.session = ort.InferenceSession(os.fspath(model), options, providers=chosen)

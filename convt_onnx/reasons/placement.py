@@ -43,6 +43,8 @@ REASONS = (
         "leaves the GPU: DequantizeLinear of int32",
         "ONNX Runtime's CUDA provider has no such kernel, and what is computed on the CPU is "
         "copied over the bus in every run. The target ort-cuda folds constants (the biases of "
-        "quantised layers) into floats; integers that are computed when the model runs stay.",
+        "quantised layers) into floats; integers that are computed when the model runs stay. ONNX "
+        "Runtime's optimiser makes such biases int32 again unless the session options have "
+        "session.disable_quant_qdq = 1, which convt_onnx.Session sets on CUDA.",
     ),
 )

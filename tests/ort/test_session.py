@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from convt_onnx import Session
 from convt_onnx.errors import UsageError
+from convt_onnx.ort.registration import Registration
 
 from ..graph.building import array, model, write
 
@@ -31,6 +34,17 @@ def test_arrays_tensors_and_scalars(session):
     turned = np.asfortranarray(x)
     assert not turned.flags.c_contiguous
     np.testing.assert_array_equal(session.run({"x": turned, "scale": two})["y"], y)
+
+
+def test_on_cuda_the_optimiser_leaves_folded_biases_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "convt_onnx.ort.session.register", lambda *_, **__: Registration(Path(), False, "")
+    )
+    path = write(model(TEXT, w=array(4, 3, 5)), tmp_path)
+    with pytest.warns(UserWarning, match="CUDAExecutionProvider"):  # not on this machine
+        made = Session(path, providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
+    options = made.session.get_session_options()
+    assert options.get_session_config_entry("session.disable_quant_qdq") == "1"
 
 
 @pytest.mark.parametrize(
