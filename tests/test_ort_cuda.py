@@ -106,21 +106,24 @@ def test_the_table_says_what_conv_takes_by_opset():
         # One tap for every output, and fewer than that.
         ("strides=[3,4]", 2, "float32", "keep"),
         ("strides=[3,5]", 2, "float32", "phases"),
-        ("strides=[2,2], pads=[1,1,1,1]", 2, "float32", "phases-window"),
+        ("strides=[3,5]", 4, "float32", "keep"),
+        ("strides=[2,2], pads=[1,1,1,1]", 4, "float32", "phases-window"),
+        ("strides=[2,2], pads=[1,1,1,1]", 2, "float32", "keep"),
         # No window without a crop within a stride.
-        ("strides=[2,2]", 2, "float32", "phases"),
-        ("strides=[1,1]", 2, "float32", "keep"),
+        ("strides=[2,2]", 4, "float32", "phases"),
+        ("strides=[1,1]", 4, "float32", "keep"),
         ("strides=[2,2], pads=[1,1,1,1]", 1, "float16", "keep"),
         # Depthwise was not measured.
-        ("strides=[2,2], pads=[1,1,1,1]", 6, "float16", "keep"),
+        ("strides=[2,2], pads=[1,1,1,1]", 16, "float16", "keep"),
     ],
 )
 def test_measured_rules_decide_what_is_not_timed(optimized, text, group, dtype, form):
     kind = {"float16": "float16", "float32": "float"}[dtype]
-    w, b = array(6, 4 // (1 if group < 6 else 4), 3, 4), array(4 * group if group < 6 else 6)
+    out_per_group = 4 if group < 16 else 1
+    w, b = array(16, out_per_group, 3, 4), array(out_per_group * group)
     attributes = f"{text}, group={group}"
     proto = model(
-        f"g ({kind}[2,6,7,5] x) => ({kind}[] y) {{ y = ConvTranspose <{attributes}> (x, w, b) }}",
+        f"g ({kind}[2,16,7,5] x) => ({kind}[] y) {{ y = ConvTranspose <{attributes}> (x, w, b) }}",
         w=w.astype(dtype),
         b=b.astype(dtype),
     )
@@ -135,8 +138,7 @@ def test_measured_rules_decide_what_is_not_timed(optimized, text, group, dtype, 
         # Tensor cores take 8 to 16 channels a group as they are.
         ("float16", 16, 16, "keep"),
         ("float16", 16, 12, "phases"),
-        ("float16", 24, 16, "phases"),
-        ("float32", 16, 16, "phases-window"),
+        ("float16", 24, 16, "keep"),
     ],
 )
 def test_groups_that_fill_tensor_cores_stay(optimized, dtype, in_channels, out_per_group, form):
