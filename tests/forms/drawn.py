@@ -13,18 +13,14 @@ import onnxruntime as ort
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from convt_onnx.decide import Choice
 from convt_onnx.errors import GeometryError
-from convt_onnx.forms import FORMS, Setting
-from convt_onnx.graph.node import find_nodes, read_node
-from convt_onnx.passes.base import Context
-from convt_onnx.passes.lower import Lower
 from convt_onnx.plugin_node import HASHED
 from convt_onnx.reference import conv_transpose
 from convt_onnx.spec import ConvTransposeSpec
-from convt_onnx.targets import FLOATS, Target
 from convt_onnx.verify.session import Source
 from convt_onnx.verify.twin import float32_twin
+
+from .lowering import applicable_forms, forced
 
 DTYPES = {
     "float32": (np.float32, onnx.TensorProto.FLOAT, 1e-5),
@@ -174,42 +170,12 @@ def build(case, names):
 
 def applicable(case):
     """Forms that apply to the drawn node, by the forms' own checks."""
-    model = ir.from_proto(build(case, ["probe"]))
-    found = next(find_nodes(model))
-    node = read_node(found.node, found.path, model.ir_version, {})
-    setting = Setting(
-        case.opset,
-        case.depth_to_space,
-        case.shape_ops,
-        case.plugin,
-        case.ir_version,
-        case.mlas,
-    )
-    names = [name for name, form in FORMS.items() if form.check(node, setting) is None]
-    limits = zip(node.spec.output_padding, node.spec.strides, strict=True)
-    if any(op >= s for op, s in limits):  # valid below the dilation, but ONNX Runtime refuses
-        names = [n for n in names if n != "keep"]
-    return names
+    return applicable_forms(build(case, ["probe"]), case, case.plugin)
 
 
 def lowered(case, names):
     """The model after every node was forced into the form of its name."""
-    model = ir.from_proto(build(case, names))
-    target = Target(
-        name="drawn",
-        summary="",
-        conv_transpose=True,
-        conv_transpose_dtypes=FLOATS,
-        conv_dtypes=FLOATS,
-        output_padding_below_stride=False,
-        depth_to_space=case.depth_to_space,
-        shape_ops=case.shape_ops,
-        cast_island=frozenset(),
-        mlas=case.mlas,
-        plugin=case.plugin,
-    )
-    Lower(Context(target, {}, Choice({n: n for n in names}), plugin=bool(case.plugin)))(model)
-    return ir.to_proto(model)
+    return forced(build(case, names), names, case, case.plugin)
 
 
 def run(case, proto, feeds):

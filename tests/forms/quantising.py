@@ -12,17 +12,12 @@ import onnx_ir as ir
 import onnxruntime as ort
 from hypothesis import strategies as st
 
-from convt_onnx.decide import Choice
-from convt_onnx.forms import FORMS, Setting
-from convt_onnx.graph.node import find_nodes, read_node
-from convt_onnx.passes.base import Context
-from convt_onnx.passes.lower import Lower
 from convt_onnx.reference import conv_transpose
 from convt_onnx.spec import ConvTransposeSpec
-from convt_onnx.targets import FLOATS, Target
 from convt_onnx.verify.session import Runner, Source
 
 from .drawn import attributes
+from .lowering import applicable_forms, forced
 
 INTEGERS = {
     "int8": np.dtype(np.int8),
@@ -180,33 +175,13 @@ def build(case: Quantised, names, parts=None) -> onnx.ModelProto:
 
 
 def applicable(case: Quantised):
-    model = ir.from_proto(build(case, ["probe"]))
-    found = next(find_nodes(model))
-    node = read_node(found.node, found.path, model.ir_version, {})
-    setting = Setting(case.opset, case.depth_to_space, case.shape_ops, mlas=case.mlas)
-    names = [name for name, form in FORMS.items() if form.check(node, setting) is None]
-    limits = zip(node.spec.output_padding, node.spec.strides, strict=True)
-    if any(op >= s for op, s in limits):
-        names = [n for n in names if n not in ("keep", "undilate")]
-    return names
+    """Forms that apply to the node, by the forms' own checks."""
+    return applicable_forms(build(case, ["probe"]), case)
 
 
 def lowered(case: Quantised, names, proto=None) -> onnx.ModelProto:
-    model = ir.from_proto(proto or build(case, names))
-    target = Target(
-        name="drawn",
-        summary="",
-        conv_transpose=True,
-        conv_transpose_dtypes=FLOATS,
-        conv_dtypes=FLOATS,
-        output_padding_below_stride=False,
-        depth_to_space=case.depth_to_space,
-        shape_ops=case.shape_ops,
-        cast_island=frozenset(),
-        mlas=case.mlas,
-    )
-    Lower(Context(target, {}, Choice({n: n for n in names})))(model)
-    return ir.to_proto(model)
+    """The model after every node was forced into the form of its name."""
+    return forced(proto or build(case, names), names, case)
 
 
 def feed(case: Quantised):

@@ -6,60 +6,21 @@ import platform
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from convt_onnx.forms import FORMS, Setting
+from convt_onnx.forms import Setting
 from convt_onnx.graph.attributes import canonical_attributes
-from convt_onnx.graph.node import find_nodes, read_node
 from convt_onnx.spec import ConvTransposeSpec
 
-from .drawn import Drawn, build, compare, lowered
+from .cpu_cases import assert_right, case_of, permutations, spec, transposed_rows
+from .drawn import build, lowered
+from .lowering import refusals
 from .quantising import Quantised
 from .quantising import build as build_quantised
 
 FOR_THE_CPU = ["unfold", "phases-blocked", "phases-joined", "phases-rows", "phases-rows-joined"]
 X86 = platform.machine() in ("x86_64", "AMD64")
-
-
-def spec(n, channels, group=1, k=4, s=2, p=1):
-    ci, co = channels
-    return ConvTransposeSpec(
-        ci, co, group, (k,) * n, (s,) * n, (1,) * n, (p,) * n, (p + 1,) * n, (0,) * n
-    )
-
-
-def case_of(each, sizes, open_sizes="static", **changed):
-    fields = {
-        "spec": each,
-        "sizes": sizes,
-        "bias": True,
-        "opset": 17,
-        "dtype": "float32",
-        "open": open_sizes,
-        "run_time_weight": False,
-        "depth_to_space": True,
-        "shape_ops": True,
-        "mlas": True,
-        "seed": 3,
-    }
-    return Drawn(**(fields | changed))
-
-
-def assert_right(case, *forms):
-    """At the sizes of the case and, where they are open, at others."""
-    proto = lowered(case, forms)
-    compare(case, proto, forms, case.sizes, 2)
-    if case.open == "all":
-        compare(case, proto, forms, tuple(n + 2 for n in case.sizes), 3)
-
-
-def refusals(model, setting):
-    read = ir.from_proto(model)
-    found = next(find_nodes(read))
-    node = read_node(found.node, found.path, read.ir_version, {})
-    return {name: form.check(node, setting) for name, form in FORMS.items()}
 
 
 def optimised(proto, tmp_path):
@@ -81,34 +42,10 @@ def one_axis_moves(perm):
 @pytest.mark.parametrize(("n", "group"), [(1, 1), (2, 1), (2, 3), (3, 2)])
 def test_every_transpose_moves_one_axis(n, group, form, open_sizes):
     case = case_of(spec(n, (3 * group, 2 * group), group), (3, 5, 4)[:n], open_sizes)
-    perms = [
-        list(a.ints)
-        for node in lowered(case, [form]).graph.node
-        for a in node.attribute
-        if node.op_type == "Transpose"
-    ]
+    perms = permutations(lowered(case, [form]))
     assert len(perms) == n
     assert all(one_axis_moves(p) for p in perms), perms
     assert_right(case, form)
-
-
-def transposed_rows(proto):
-    """Rows of every matrix transposition, [N, g, rows, columns] -> [N, g, columns, rows]."""
-    shapes = {
-        node.output[0]: array_of(proto, node.input[1])
-        for node in proto.graph.node
-        if node.op_type == "Reshape"
-    }
-    return [
-        int(shapes[node.input[0]][2])
-        for node in proto.graph.node
-        if node.op_type == "Transpose" and list(node.attribute[0].ints) == [0, 1, 3, 2]
-    ]
-
-
-def array_of(proto, name):
-    (tensor,) = (t for t in proto.graph.initializer if t.name == name)
-    return onnx.numpy_helper.to_array(tensor)
 
 
 def strided(n, strides, dtype="float32"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import numpy_helper
 
 from convt_onnx.forms import FORMS
 from convt_onnx.spec import ConvTransposeSpec
 
+from .lowering import initializers
 from .quantising import (
     Quantised,
     applicable,
@@ -55,10 +55,6 @@ GEOMETRIES = {
 def with_channels(geometry, channels):
     g = GEOMETRIES[geometry]
     return spec(channels, g.kernel, g.strides, g.dilations)
-
-
-def initializers(proto):
-    return {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
 
 
 @pytest.mark.parametrize("zero_points", ["absent", "zero", "each"])

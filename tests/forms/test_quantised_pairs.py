@@ -14,6 +14,8 @@ from convt_onnx.passes.lower import Lower
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.targets import get_target
 
+from ..graph.building import op_types
+from .lowering import initializers
 from .quantising import (
     Quantised,
     assert_right,
@@ -28,14 +30,6 @@ from .quantising import (
 
 def spec(strides=(2, 2)):
     return ConvTransposeSpec(4, 6, 2, (4, 3), strides, (1, 1), (1, 0), (1, 0), (0, 0))
-
-
-def initializers(proto):
-    return {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
-
-
-def op_types(proto):
-    return [n.op_type for n in proto.graph.node]
 
 
 def readers_of_convolutions(proto):

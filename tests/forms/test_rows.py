@@ -8,8 +8,9 @@ import pytest
 from convt_onnx.forms import Setting
 from convt_onnx.spec import ConvTransposeSpec
 
+from .cpu_cases import assert_right, case_of, permutations, spec, transposed_rows
 from .drawn import build, lowered
-from .test_cpu_forms import assert_right, case_of, refusals, spec, transposed_rows
+from .lowering import refusals
 
 ROWS = ["phases-rows", "phases-rows-joined"]
 
@@ -53,14 +54,9 @@ def test_rows_with_dilations_and_open_sizes(open_sizes, d, form):
 
 
 def test_joined_rows_are_transposed_at_once():
-    case = case_of(spec(1, (32, 32), 32, 6, 3), (8,))
-    assert transposed_rows(lowered(case, ["phases-rows-joined"])) == [9]
-    perms = [
-        list(n.attribute[0].ints)
-        for n in lowered(case, ["phases-rows-joined"]).graph.node
-        if n.op_type == "Transpose"
-    ]
-    assert perms == [[0, 2, 3, 1, 4], [0, 1, 3, 2]]
+    made = lowered(case_of(spec(1, (32, 32), 32, 6, 3), (8,)), ["phases-rows-joined"])
+    assert transposed_rows(made) == [9]
+    assert permutations(made) == [[0, 2, 3, 1, 4], [0, 1, 3, 2]]
 
 
 @pytest.mark.parametrize("open_sizes", ["static", "spatial", "all"])
@@ -70,11 +66,7 @@ def test_groups_are_joined_into_one_matrix(strides, open_sizes):
     ones = (1,) * n
     geometry = ConvTransposeSpec(32, 48, 16, (4, 5, 4)[:n], strides, ones, ones, (2,) * n, (0,) * n)
     case = case_of(geometry, (3, 5, 4)[:n], open_sizes)
-    perms = [
-        list(node.attribute[0].ints)
-        for node in lowered(case, ["phases-joined"]).graph.node
-        if node.op_type == "Transpose"
-    ]
+    perms = permutations(lowered(case, ["phases-joined"]))
     assert perms[:2] == [[0, 2, 3, 1, 4], [0, 1, 3, 2]]
     assert len(perms) == n + 1
     assert_right(case, "phases-joined")

@@ -1,0 +1,60 @@
+"""Nodes for ONNX Runtime's CPU kernels, and what a form makes of them."""
+
+from __future__ import annotations
+
+from convt_onnx.spec import ConvTransposeSpec
+
+from .drawn import Drawn, compare, lowered
+from .lowering import initializers
+
+
+def spec(n, channels, group=1, k=4, s=2, p=1):
+    ci, co = channels
+    return ConvTransposeSpec(
+        ci, co, group, (k,) * n, (s,) * n, (1,) * n, (p,) * n, (p + 1,) * n, (0,) * n
+    )
+
+
+def case_of(each, sizes, open_sizes="static", **changed):
+    fields = {
+        "spec": each,
+        "sizes": sizes,
+        "bias": True,
+        "opset": 17,
+        "dtype": "float32",
+        "open": open_sizes,
+        "run_time_weight": False,
+        "depth_to_space": True,
+        "shape_ops": True,
+        "mlas": True,
+        "seed": 3,
+    }
+    return Drawn(**(fields | changed))
+
+
+def assert_right(case, *forms):
+    """At the sizes of the case and, where they are open, at others."""
+    proto = lowered(case, forms)
+    compare(case, proto, forms, case.sizes, 2)
+    if case.open == "all":
+        compare(case, proto, forms, tuple(n + 2 for n in case.sizes), 3)
+
+
+def transposed_rows(proto):
+    """Rows of every matrix transposition, [N, g, rows, columns] -> [N, g, columns, rows]."""
+    initial = initializers(proto)
+    shapes = {
+        node.output[0]: initial[node.input[1]]
+        for node in proto.graph.node
+        if node.op_type == "Reshape"
+    }
+    return [
+        int(shapes[node.input[0]][2])
+        for node in proto.graph.node
+        if node.op_type == "Transpose" and list(node.attribute[0].ints) == [0, 1, 3, 2]
+    ]
+
+
+def permutations(proto):
+    """Of every Transpose, in order."""
+    return [list(n.attribute[0].ints) for n in proto.graph.node if n.op_type == "Transpose"]
