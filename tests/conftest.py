@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ import onnx
 import pytest
 
 from convt_onnx import OptimizeOptions, OptimizeResult, optimize
+from convt_onnx.cli import main
 
 from .graph.building import op_types, write
 from .verify.judging import assert_same
@@ -19,6 +21,32 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 os.environ.pop("COLUMNS", None)
 
 CORPUS = Path(__file__).parents[2] / "shared"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    def check_failed(self, code: int, *words: str) -> Done:
+        """Assert an error: its exit code, its words, a help line, and nothing on stdout."""
+        assert self.code == code, self.err
+        assert self.out == ""
+        lines = self.err.splitlines()
+        first = next(i for i, line in enumerate(lines) if line.startswith("error: "))
+        assert lines[-1].startswith("help:  ") and len(lines[-1]) > len("help:  ")
+        assert len(lines) - first <= 3
+        assert "Traceback" not in self.err
+        for word in words:
+            assert word in self.err
+        return self
 
 
 @dataclass(frozen=True)
@@ -71,6 +99,21 @@ def is_well_formed(proto: onnx.ModelProto) -> bool:
 def nothing_is_timed(monkeypatch):
     """Forms are chosen by expected cost, the same on every machine; tests/tuning times fakes."""
     monkeypatch.setattr("convt_onnx.tuning.start.runtime_for", lambda target, threads: None)
+
+
+@pytest.fixture
+def convt(capsys):
+    """Run the command line in this process."""
+
+    def run(*arguments) -> Done:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main([str(a) for a in arguments])
+        code = caught.value.code
+        out, err = capsys.readouterr()
+        return Done(int(code or 0), out, err)
+
+    return run
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 
 import convt_onnx.report
 from convt_onnx import BenchOptions, VerifyOptions, bench, write_report
-from convt_onnx.cli import main
 from convt_onnx.errors import ConvtError, MissingPartError, UsageError
 from convt_onnx.report.bench_gathering import bench_report_of
 from convt_onnx.report.page import page
@@ -43,20 +42,6 @@ def slow(tmp_path):
     w, v = np.zeros((3, 4000, 5), np.float32), np.zeros((4000, 2, 3), np.float32)
     w[:, :4], v[:4] = array(3, 4, 5), array(4, 2, 3)
     return write(model(TEXT, w=w, v=v), tmp_path, "slow.onnx")
-
-
-@pytest.fixture
-def convt(capsys):
-    """Run the command line; its exit code, and what it printed."""
-
-    def run(*arguments):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
 
 
 def test_a_slower_model_is_slower(source, slow):
@@ -151,16 +136,16 @@ def test_wrong_uses(source, tmp_path, monkeypatch):
 
 
 def test_the_table_is_the_answer(convt, source, slow):
-    code, out, err = convt("bench", source, slow, "--seconds", "0.1")
-    assert (code, err) == (0, "")
+    done = convt("bench", source, slow, "--seconds", "0.1")
+    assert (done.code, done.err) == (0, "")
     for words in ("model.onnx", "slow.onnx", "quartiles", "1.00×", "x:1,3,128", "KiB"):
-        assert words in out
+        assert words in done.out
 
 
 def test_json_says_what_python_says(convt, source):
-    code, out, _ = convt("bench", source, "--target", "portable", "--seconds", "0.1", "--json")
-    found = json.loads(out)
-    assert (code, found["kind"], found["schema_version"]) == (0, "bench", 1)
+    done = convt("bench", source, "--target", "portable", "--seconds", "0.1", "--json")
+    found = done.json
+    assert (done.code, found["kind"], found["schema_version"]) == (0, "bench", 1)
     labels = [e["label"] for e in found["result"]["entries"]]
     assert labels == ["model.onnx", "model.onnx · portable"]
     assert found["result"]["entries"][0]["runs"][0]["time"]["median_us"] > 0
@@ -169,10 +154,10 @@ def test_json_says_what_python_says(convt, source):
 def test_the_page_shows_the_times(convt, source, slow, tmp_path):
     data = tmp_path / "r.json"
     arguments = ("bench", source, slow, "--seconds", "0.1", "--report", data)
-    code, out, err = convt(*arguments)
-    assert code == 0
-    assert "slow.onnx" in out
-    assert err == f"report {data}\n"
+    done = convt(*arguments)
+    assert done.code == 0
+    assert "slow.onnx" in done.out
+    assert done.err == f"report {data}\n"
     document = json.loads(data.read_text())
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(document)
     assert document["command"] == ["convt-onnx", *map(str, arguments)]
@@ -222,7 +207,5 @@ def test_reports_are_not_replaced_without_force(convt, source, tmp_path):
     assert write_report(result, path) == path
     with pytest.raises(UsageError, match="exists"):
         write_report(result, path)
-    code, out, err = convt("bench", source, "--seconds", "0.1", "--report", path)
-    assert (code, out) == (2, "")
-    assert "--force" in err
-    assert convt("bench", source, "--seconds", "0.1", "--report", path, "--force")[0] == 0
+    convt("bench", source, "--seconds", "0.1", "--report", path).check_failed(2, "--force")
+    assert convt("bench", source, "--seconds", "0.1", "--report", path, "--force").code == 0

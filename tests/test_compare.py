@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import onnx
 import pytest
 
 from convt_onnx import OptimizeOptions, compare_files, optimize
-from convt_onnx.cli import main
 from convt_onnx.errors import ModelError
 
 from .graph.building import array, ints, model, with_function, write
@@ -193,25 +190,11 @@ def test_a_file_that_is_no_model(source, tmp_path):
         compare_files(source, tmp_path / "bad.onnx")
 
 
-@pytest.fixture
-def convt(capsys):
-    """Run the command line; its exit code, and what it printed."""
-
-    def run(*arguments):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
-
-
 def test_the_table(convt, source):
     result = optimize(source, options=OptimizeOptions(target="portable", forms={"up": "phases"}))
-    code, out, err = convt("compare", source, result.output)
-    assert (code, err) == (0, "")
-    flat = " ".join(out.split())
+    done = convt("compare", source, result.output)
+    assert (done.code, done.err) == (0, "")
+    flat = " ".join(done.out.split())
     for words in (
         "up: rewritten",
         "3->4 k5 s2",
@@ -221,17 +204,17 @@ def test_the_table(convt, source):
         "opset 17 17",
     ):
         assert words in flat
-    code, out, _ = convt("compare", source, source)
-    assert (code, "up:" in out) == (0, False)
-    assert "2 of 2 ConvTranspose nodes are the same" in out
-    assert "up: same" in convt("compare", source, source, "-v")[1]
+    done = convt("compare", source, source)
+    assert (done.code, "up:" in done.out) == (0, False)
+    assert "2 of 2 ConvTranspose nodes are the same" in done.out
+    assert "up: same" in convt("compare", source, source, "-v").out
 
 
 def test_json_says_what_python_says(convt, source, tmp_path):
     other = write(two(w=array(3, 4, 5, seed=1)), tmp_path, "other.onnx")
-    code, out, _ = convt("compare", source, other, "--json")
-    found = json.loads(out)
-    assert (code, found["kind"]) == (0, "compare")
+    done = convt("compare", source, other, "--json")
+    found = done.json
+    assert (done.code, found["kind"]) == (0, "compare")
     assert found["result"]["nodes"][0]["attributes"] == ["weight: FLOAT[3,4,5] -> FLOAT[3,4,5]"]
     assert found["result"]["before"]["path"] == str(source)
 
@@ -241,15 +224,13 @@ def test_hostile_names_are_not_markup(convt, source, tmp_path):
     proto.graph.node[0].name = "[bold red]x[/]"
     proto.graph.node[0].output[0] = proto.graph.node[1].input[0] = "[/nothing]"
     path = write(proto, tmp_path, "[b].onnx")
-    code, out, _ = convt("compare", path, path, "-v")
-    assert code == 0
-    assert "[bold red]x[/]: same" in out
-    assert "'[/nothing]'" in out
-    assert "[b].onnx" in out
+    done = convt("compare", path, path, "-v")
+    assert done.code == 0
+    assert "[bold red]x[/]: same" in done.out
+    assert "'[/nothing]'" in done.out
+    assert "[b].onnx" in done.out
     assert onnx.load(path).graph.node[0].name == "[bold red]x[/]"
 
 
 def test_a_missing_file(convt, source):
-    code, out, err = convt("compare", source, "no.onnx")
-    assert (code, out) == (2, "")
-    assert "error: cannot read no.onnx" in err
+    convt("compare", source, "no.onnx").check_failed(2, "error: cannot read no.onnx")
