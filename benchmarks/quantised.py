@@ -261,9 +261,8 @@ def text(row: Row) -> str:
     growth = row.integers[1] / max(1, row.integers[0])
     floats = row.floats[1] - row.floats[0]
     cells = f"{row.model[:28]:28} {row.form:14} {row.nodes:3} {deviation(row.node)} "
-    cells += f"{row.node.tie:8.1g} "
-    cells += f"{deviation(row.end)} {row.integers[0]:9} {growth:6.2f} {floats:7}"
-    return f"{cells} {row.integer_convolutions:+5}"
+    cells += f"{row.node.tie:8.1g} {deviation(row.end)} {row.integers[0]:9} {growth:6.2f} "
+    return f"{cells}{floats:7} {row.integer_convolutions:+5}"
 
 
 HEADER = (

@@ -24,8 +24,7 @@ from convt_onnx.plugins.conv_transpose.activations import (  # noqa: E402
     make_activation,
 )
 
-from ..ort.nodes import Node, assert_close, make_record  # noqa: E402
-from ..ort.test_cpu_kernel import SIZES, SPECS  # noqa: E402
+from ..ort.nodes import SIZES, SPECS, Node, assert_close, make_record  # noqa: E402
 
 RUNS = int(os.environ.get("CONVT_LEAK_RUNS", "10000"))
 CUDA = "CUDAExecutionProvider"

@@ -21,9 +21,24 @@ up (float[1,2,5] x) => (float[1,3,11] y)
 Write = Callable[..., Path]
 
 
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by name."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
 @pytest.fixture
 def proto() -> ModelProto:
     return parser.parse_model(HEADER + UPSAMPLER)
+
+
+@pytest.fixture
+def out(tmp_path):
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out" / "new.onnx"
 
 
 @pytest.fixture

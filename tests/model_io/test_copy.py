@@ -9,13 +9,7 @@ import pytest
 from convt_onnx.errors import UsageError
 from convt_onnx.model_io import copy_unchanged, load
 
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+from .conftest import files
 
 
 @pytest.fixture

@@ -16,9 +16,13 @@ from convt_onnx.ort.registration import CPU_KERNEL, STORE
 from convt_onnx.plugin_node import DOMAIN, FIXED_NAME, PluginRecord
 from convt_onnx.plugins.conv_transpose import ahead
 from convt_onnx.plugins.conv_transpose.activations import NONE, apply_reference
+from convt_onnx.plugins.conv_transpose.compile import Argument, Artifact
+from convt_onnx.plugins.conv_transpose.formula import Formula
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
 from convt_onnx.plugins.conv_transpose.packing import pack
+from convt_onnx.plugins.onnxruntime import kernel_file, store
 from convt_onnx.reference import conv_transpose
+from convt_onnx.spec import ConvTransposeSpec
 
 NUMPY = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 ONNX = {
@@ -28,6 +32,23 @@ ONNX = {
 }
 # Largest difference over the largest value, for sums of some hundred terms.
 TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.2e-2}
+
+
+# 1-D, grouped with C_in/g != C_out/g, dilated, asymmetric, output_padding beyond the stride, 3-D.
+SPECS = {
+    "vocoder": ConvTransposeSpec(24, 10, 1, (16,), (8,), (1,), (4,), (4,), (0,)),
+    "causal": ConvTransposeSpec(32, 16, 1, (8,), (4,), (1,), (0,), (4,), (0,)),
+    "grouped": ConvTransposeSpec(40, 12, 2, (3, 5), (2, 3), (1, 1), (1, 0), (0, 2), (1, 0)),
+    "depthwise": ConvTransposeSpec(6, 6, 6, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0)),
+    "few": ConvTransposeSpec(10, 12, 1, (3, 3), (2, 2), (1, 1), (1, 1), (0, 1), (1, 0)),
+    "dilated": ConvTransposeSpec(20, 7, 1, (3, 2), (2, 1), (3, 2), (2, 1), (1, 0), (2, 1)),
+    "apart": ConvTransposeSpec(17, 8, 1, (2, 2), (5, 3), (1, 1), (1, 0), (0, 1), (0, 0)),
+    "volume": ConvTransposeSpec(
+        16, 4, 1, (3, 3, 2), (2, 2, 2), (1,) * 3, (1, 0, 0), (1,) * 3, (1, 0, 1)
+    ),
+}
+SIZES = {1: (7,), 2: (5, 6), 3: (3, 4, 5)}
+N = Formula.size("n")
 
 
 @dataclass(frozen=True)
@@ -55,6 +76,23 @@ class Library:
 def make_record(spec, dtype="float32", *, bias=True, residual=False, activation=NONE):
     schedule = ahead.base_schedule(KernelSpec(spec, dtype, (None,) * (1 + spec.ndim)))
     return PluginRecord(spec, dtype, bias, residual, activation, schedule)
+
+
+def kernel_text(record, kernel=None, ptx=".target sm_90a\n", capability=90):
+    """A kernel file as Triton would have made it, but for the code."""
+    kernel = kernel or record.kernel(tf32=True)
+    arguments = (Argument("x"), Argument("w"), Argument("rows", N * 3), Argument("y"))
+    artifact = Artifact("k", ptx, arguments, N + 1, (N, N, N), 128, 0, record.schedule, capability)
+    return kernel_file.text(record, kernel, artifact)
+
+
+def write_store(folder, *texts):
+    """A folder of kernel files, as the user's own is."""
+    store.private_folder(folder)
+    for text in texts:
+        key = next(line[4:] for line in text.splitlines() if line.startswith("key "))
+        name = f"{kernel_file.fnv1a(key):016x}-90{kernel_file.SUFFIX}"
+        (folder / name).write_text(text)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ from convt_onnx.ort import library as building
 from convt_onnx.ort.registration import open_library
 from convt_onnx.plugins.onnxruntime.wanted import Wanted
 
-from .nodes import Node, make_record
-from .test_cpu_kernel import SPECS
-from .test_registration import kernel_text
+from .nodes import SPECS, Node, kernel_text, make_record
 
 
 @pytest.fixture

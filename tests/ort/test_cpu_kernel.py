@@ -14,22 +14,7 @@ from convt_onnx.plugins.conv_transpose.activations import ACTIVATIONS, make_acti
 from convt_onnx.plugins.conv_transpose.schedule import GEMM
 from convt_onnx.spec import ConvTransposeSpec
 
-from .nodes import Node, assert_close, make_record
-
-# 1-D, grouped with C_in/g != C_out/g, dilated, asymmetric, output_padding beyond the stride, 3-D.
-SPECS = {
-    "vocoder": ConvTransposeSpec(24, 10, 1, (16,), (8,), (1,), (4,), (4,), (0,)),
-    "causal": ConvTransposeSpec(32, 16, 1, (8,), (4,), (1,), (0,), (4,), (0,)),
-    "grouped": ConvTransposeSpec(40, 12, 2, (3, 5), (2, 3), (1, 1), (1, 0), (0, 2), (1, 0)),
-    "depthwise": ConvTransposeSpec(6, 6, 6, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0)),
-    "few": ConvTransposeSpec(10, 12, 1, (3, 3), (2, 2), (1, 1), (1, 1), (0, 1), (1, 0)),
-    "dilated": ConvTransposeSpec(20, 7, 1, (3, 2), (2, 1), (3, 2), (2, 1), (1, 0), (2, 1)),
-    "apart": ConvTransposeSpec(17, 8, 1, (2, 2), (5, 3), (1, 1), (1, 0), (0, 1), (0, 0)),
-    "volume": ConvTransposeSpec(
-        16, 4, 1, (3, 3, 2), (2, 2, 2), (1,) * 3, (1, 0, 0), (1,) * 3, (1, 0, 1)
-    ),
-}
-SIZES = {1: (7,), 2: (5, 6), 3: (3, 4, 5)}
+from .nodes import SIZES, SPECS, Node, assert_close, make_record
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -14,8 +14,7 @@ from convt_onnx.plugins.conv_transpose.formula import SIZES, Formula
 from convt_onnx.plugins.conv_transpose.quantities import grid, quantities
 from convt_onnx.plugins.onnxruntime import build, kernel_file
 
-from .nodes import make_record
-from .test_cpu_kernel import SPECS
+from .nodes import SPECS, make_record
 
 PARTS = ("node.c", "schedule.c", "floats.c", "formula.c")
 

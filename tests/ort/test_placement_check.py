@@ -11,8 +11,7 @@ import pytest
 from convt_onnx.ort.placement_check import Placement, check_placement, read_profile
 
 from ..graph.building import array, model
-from .nodes import Node, make_record
-from .test_cpu_kernel import SPECS
+from .nodes import SPECS, Node, make_record
 
 CPU = "CPUExecutionProvider"
 TEXT = """g (float[N,3,L] x) => (float[] y, int64[] s)

@@ -6,7 +6,6 @@ import ctypes
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,34 +18,21 @@ from convt_onnx import Session, optimize, register
 from convt_onnx.errors import MissingPartError, UsageError
 from convt_onnx.machine import gpu
 from convt_onnx.optimization import OptimizeOptions
-from convt_onnx.ort import registration
 from convt_onnx.plugin_node import DOMAIN
-from convt_onnx.plugins.conv_transpose.compile import Argument, Artifact
-from convt_onnx.plugins.conv_transpose.formula import Formula
-from convt_onnx.plugins.onnxruntime import build, kernel_file, store
+from convt_onnx.plugins.onnxruntime import build
 from convt_onnx.plugins.onnxruntime.wanted import Wanted, compile_text, wanted_kernels
 
 from ..verify import judging
 from ..verify.judging import random_feeds, run
-from .nodes import Node, assert_close, make_record
-from .test_cpu_kernel import SPECS
+from .nodes import SPECS, Node, assert_close, kernel_text, make_record, write_store
 
 API_VERSION = 17
-N = Formula.size("n")
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-def kernel_text(record, kernel=None, ptx=".target sm_90a\n", capability=90):
-    """A kernel file as Triton would have made it, but for the code."""
-    kernel = kernel or record.kernel(tf32=True)
-    arguments = (Argument("x"), Argument("w"), Argument("rows", N * 3), Argument("y"))
-    artifact = Artifact("k", ptx, arguments, N + 1, (N, N, N), 128, 0, record.schedule, capability)
-    return kernel_file.text(record, kernel, artifact)
 
 
 class Api(ctypes.Structure):
@@ -117,14 +103,6 @@ def on_fake_device(library, tmp_path):
     return call
 
 
-def write_store(folder, *texts):
-    store.private_folder(folder)
-    for text in texts:
-        key = next(line[4:] for line in text.splitlines() if line.startswith("key "))
-        name = f"{kernel_file.fnv1a(key):016x}-90{kernel_file.SUFFIX}"
-        (folder / name).write_text(text)
-
-
 def test_both_providers_are_registered_for_a_device_with_kernels(on_fake_device, library, tmp_path):
     """A session on the CPU provider still finds the kernel that is its own."""
     node = Node(make_record(SPECS["vocoder"]), (7,))
@@ -159,93 +137,10 @@ ort.SessionOptions().register_custom_ops_library({str(library.path)!r})
     )
 
 
-def has(path, record, folder, *, capability=90, sizes=(None, None), tf32=True, wide=False):
-    kernel = record.kernel(sizes, tf32=tf32, wide=wide)
-    return registration.has_kernel(
-        registration.open_library(path), Wanted(record, kernel), capability, folder
-    )
-
-
 def test_the_gpu_is_named_by_its_driver(on_fake_device):
     assert gpu() == ""
     done = on_fake_device("from convt_onnx.machine import gpu; print(gpu())")
     assert done.stdout == "Fake GPU 9000\n", done.stderr
-
-
-def test_kernels_are_found_by_attributes_sizes_and_device(tmp_path):
-    record = make_record(SPECS["vocoder"])
-    fixed = record.kernel((None, 7), tf32=True)
-    path = tmp_path / "a" / build.NAME
-    build.build(path, [kernel_text(record, fixed)])
-    none = tmp_path / "none"
-    assert has(path, record, none, sizes=(None, 7))
-    assert not has(path, record, none, sizes=(None, 8))
-    assert not has(path, record, none)
-    assert not has(path, record, none, sizes=(None, 7), tf32=False)
-    assert not has(path, record, none, sizes=(None, 7), wide=True)
-    # sm_90a runs on 9.0 alone.
-    assert not has(path, record, none, sizes=(None, 7), capability=100)
-    assert not has(path, record, none, sizes=(None, 7), capability=80)
-    other = replace(record, has_bias=False)
-    assert not has(path, other, none, sizes=(None, 7))
-
-
-def test_tf32_is_a_matter_of_float32(tmp_path):
-    """A session that allows TF32 finds the kernels of other types, which have one way."""
-    half, single = (make_record(SPECS["vocoder"], t) for t in ("float16", "float32"))
-    texts = [kernel_text(r, r.kernel()) for r in (half, single)]
-    path = tmp_path / build.NAME
-    build.build(path, texts)
-    none = tmp_path / "none"
-    assert has(path, half, none, tf32=False)
-    assert has(path, half, none, tf32=True)
-    assert has(path, single, none, tf32=False)
-    assert not has(path, single, none, tf32=True)
-
-
-def test_plain_ptx_runs_on_later_devices(tmp_path):
-    record = make_record(SPECS["vocoder"])
-    path = tmp_path / build.NAME
-    build.build(path, [kernel_text(record, ptx=".target sm_80\n", capability=80)])
-    found = [has(path, record, tmp_path / "none", capability=c) for c in (75, 80, 90, 120)]
-    assert found == [False, True, True, True]
-
-
-def test_the_store_must_be_the_users_own(library, tmp_path):
-    record = make_record(SPECS["vocoder"])
-    own, shared, broken = tmp_path / "own", tmp_path / "shared", tmp_path / "broken"
-    for folder in (own, shared):
-        write_store(folder, kernel_text(record))
-    shared.chmod(0o777)
-    write_store(broken, kernel_text(record).replace("grid n 1 +", "grid n +"))
-    assert has(library.path, record, own)
-    assert not has(library.path, record, shared)
-    assert not has(library.path, record, broken)
-    assert not has(library.path, record, tmp_path / "absent")
-    with pytest.raises(UsageError, match="others may write"):
-        store.private_folder(shared)
-
-
-def test_no_compiler(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    with pytest.raises(MissingPartError, match="no C compiler"):
-        build.build(tmp_path / build.NAME)
-
-
-def test_a_compiler_that_fails(tmp_path):
-    with pytest.raises(UsageError, match="the C compiler fails"):
-        build.build(tmp_path / build.NAME, flags=["--no-such-flag"])
-    assert not (tmp_path / build.NAME).exists()
-    with pytest.raises(UsageError, match=r"onnxruntime_c_api\.h is not there"):
-        build.build(tmp_path / build.NAME, ort_include=tmp_path)
-
-
-@pytest.mark.skipif("CONVT_ORT_INCLUDE" not in os.environ, reason="names no folder of the header")
-def test_the_public_header_agrees(tmp_path):
-    """Offsets and parameters are static assertions in ort_abi.c."""
-    build.build(tmp_path / build.NAME, ort_include=Path(os.environ["CONVT_ORT_INCLUDE"]))
-    assert (tmp_path / build.NAME).stat().st_size > 0
 
 
 def test_what_is_no_library(tmp_path):
