@@ -82,9 +82,9 @@ class Trial:
 
     def _revertible(self, context: Context) -> list[str]:
         """Paths of nodes that could be as they were, those that gain least first."""
-        folded = {
-            line.split(": ")[0] for name in self.folds for line in context.changes.get(name, ())
-        }
+        lines = [line for name in self.folds for line in context.changes.get(name, ())]
+        # A pass tells `path: what it did`, and a path may have a colon.
+        folded = {line.rpartition(": ")[0] for line in lines}
         nodes = [
             d
             for d in context.decisions

@@ -111,11 +111,13 @@ def folded_speed(proto, *, phases):
     return 4.0 + 3.0 * ("y" not in muls) - 1.0 * ("z" not in muls)
 
 
+@pytest.mark.parametrize(("name", "path"), [("", "ConvTranspose->a"), ("dec: up", "dec: up")])
 @pytest.mark.parametrize(("phases", "form"), [(9.0, "keep"), (1.0, "phases")])
-def test_what_was_folded_into_a_node_goes_back_with_it(tuned, phases, form):
+def test_what_was_folded_into_a_node_goes_back_with_it(tuned, phases, form, name, path):
     proto = model(FOLDED, w=W, scale=array(4, 1, 1))
+    proto.graph.node[0].name = name
     result = tuned(proto, partial(folded_speed, phases=phases))
-    assert result.tuning.reverted == ("ConvTranspose->a",)
+    assert result.tuning.reverted == (path,)
     assert [(d.form, d.reason.id) for d in result.decisions] == [
         ("keep", "CT603"),
         (form, "CT601" if form == "keep" else "CT602"),
