@@ -175,17 +175,17 @@ def _y(percent: float) -> float:
 
 def _labelled(marks: Sequence[Mark]) -> tuple[Mark, ...]:
     """Marks that lie on top of each other get one label between them, at the highest."""
-    places: list[list[int]] = []
+    groups: list[list[int]] = []
     for i, mark in enumerate(marks):
         if mark.label:
-            near = next((p for p in places if _near(marks[p[0]], mark)), None)
+            near = next((g for g in groups if _near(marks[g[0]], mark)), None)
             if near is None:
-                places.append([i])
+                groups.append([i])
             else:
                 near.append(i)
     texts = {
-        min(place, key=lambda i: marks[i].y): _joined([marks[i].label for i in place])
-        for place in places
+        min(group, key=lambda i: marks[i].y): _joined([marks[i].label for i in group])
+        for group in groups
     }
     points = [Point(m.x, m.y, m.tail, texts.get(i, "")) for i, m in enumerate(marks)]
     return tuple(
