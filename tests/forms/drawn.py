@@ -97,8 +97,7 @@ def drawn(draw):
         # Beyond the stride too: what a negative end pad or an output_shape asks for.
         output_padding=each(st.integers(0, 4)),
     ).canonical()
-    smallest = [1 + max(0, -(a.offset - 1) // a.stride + 1) for a in spec.axes()]
-    sizes = tuple(low + draw(st.integers(0, 3)) for low in smallest)
+    sizes = tuple(a.least_length + draw(st.integers(0, 3)) for a in spec.axes())
     dtype = draw(st.sampled_from(["float32"] * 5 + ["float16", "bfloat16", "float64"]))
     oldest = {"bfloat16": 22, "float16": 7}.get(dtype, 1)  # what ONNX Runtime loads
     return Drawn(

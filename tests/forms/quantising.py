@@ -248,7 +248,6 @@ def quantised(draw, **fixed):
         pads_end=each(st.integers(0, 3)),
         output_padding=each(st.integers(0, 2)),
     ).canonical()
-    smallest = [1 + max(0, -(a.offset - 1) // a.stride + 1) for a in spec.axes()]
     opset = draw(st.sampled_from([13, 17, 19, 21, 23]))
     wide = ["int4", "uint4", "int16", "uint16"] if opset >= 21 else []
     choices = {
@@ -266,5 +265,5 @@ def quantised(draw, **fixed):
         "seed": st.integers(0, 1 << 20),
     }
     drawn = {k: draw(s) for k, s in choices.items() if k not in fixed}
-    sizes = tuple(low + draw(st.integers(0, 3)) for low in smallest)
+    sizes = tuple(a.least_length + draw(st.integers(0, 3)) for a in spec.axes())
     return Quantised(spec=spec, sizes=sizes, opset=opset, **(drawn | fixed))
