@@ -9,6 +9,8 @@ from dataclasses import dataclass
 NARROW, FAR, LETTER, HALF_MARK = 300, 22, 7, 6
 # From a mark to its label's near side, above and below or beside it; half a line of text.
 NEAR, BESIDE, HALF_LINE = 8, 9, 7
+# From a mark's middle down to the line that its label stands on: above, below and beside it.
+UP, DOWN, LEVEL = -10, 20, 5
 # In percent of the width: where a label may reach over the plot's edge to one side alone.
 EDGE = 10
 
@@ -32,7 +34,7 @@ class Place:
     anchor: str
 
 
-ABOVE = Place(0, -10, "middle")
+ABOVE = Place(0, UP, "middle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +80,13 @@ def _options(point: Point, height: int) -> list[tuple[Place, Box]]:
     x, y, width = point.x / 100 * NARROW, point.y, LETTER * len(point.label)
     anchor = "end" if point.x > 100 - EDGE else "start" if point.x < EDGE else "middle"
     left = {"end": x - width, "start": x, "middle": x - width / 2}[anchor]
-    options = [(Place(0, ABOVE.dy, anchor), Box(left, y - FAR, left + width, y - NEAR))]
+    options = [(Place(0, UP, anchor), Box(left, y - FAR, left + width, y - NEAR))]
     if y + FAR <= height:
-        options.append((Place(0, 20, anchor), Box(left, y + NEAR, left + width, y + FAR)))
+        options.append((Place(0, DOWN, anchor), Box(left, y + NEAR, left + width, y + FAR)))
     if x + BESIDE + width <= NARROW:
         box = Box(x + BESIDE, y - HALF_LINE, x + BESIDE + width, y + HALF_LINE)
-        options.append((Place(BESIDE, 5, "start"), box))
+        options.append((Place(BESIDE, LEVEL, "start"), box))
     if x - BESIDE - width >= 0:
         box = Box(x - BESIDE - width, y - HALF_LINE, x - BESIDE, y + HALF_LINE)
-        options.append((Place(-BESIDE, 5, "end"), box))
+        options.append((Place(-BESIDE, LEVEL, "end"), box))
     return options
