@@ -72,7 +72,7 @@ class Context:
     @property
     def unfolded(self) -> frozenset[str]:
         """Paths of nodes that take in nothing from around them."""
-        return self.choice.skip | (self.tuner.reverted if self.tuner else frozenset())
+        return self.choice.skip | (self.tuner.unfolded if self.tuner else frozenset())
 
     @property
     def change_count(self) -> int:

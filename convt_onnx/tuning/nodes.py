@@ -54,7 +54,8 @@ class NodeTuner:
         cache: Times of earlier runs.
         predictor: For what cannot be timed.
         progress: Called with what is timed, and the share of the time that has gone.
-        reverted: Paths of nodes that must stay as they are, with what stands around them.
+        reverted: Paths of nodes that must stay as they are.
+        unfolded: Those of them that take in nothing from around them.
         timings: What was measured, by path of the node.
         models: The whole model against the original, once that was timed.
     """
@@ -69,6 +70,7 @@ class NodeTuner:
     progress: Progress = lambda text, share: None
     clock: Callable[[], float] = field(default_factory=lambda: perf_counter)
     reverted: frozenset[str] = frozenset()
+    unfolded: frozenset[str] = frozenset()
     timings: dict[str, NodeTiming] = field(default_factory=dict)
     models: tuple[ModelTiming, ...] = ()
     _outcomes: dict[str, Outcome] = field(default_factory=dict)

@@ -44,7 +44,8 @@ class Trial:
         tuner: Whose runtime, inputs and remaining time are used.
         original: The model as it was.
         forced: Whether the user asked for a change, so that the original is no way out.
-        folds: Names of the passes that leave a reverted node's surroundings alone.
+        folds: Names of the passes that leave a reverted node's surroundings alone; none where the
+            user asked for passes.
     """
 
     tuner: NodeTuner
@@ -73,7 +74,10 @@ class Trial:
                 return rewrite
             if not left:
                 break
-            self.tuner.reverted |= frozenset(left[: (len(left) + 1) // 2])
+            back = frozenset(left[: (len(left) + 1) // 2])
+            self.tuner.reverted |= back
+            if self.folds:
+                self.tuner.unfolded |= back
             rewrite = again()
         if self.forced:
             return rewrite
