@@ -190,8 +190,13 @@ def _row_taps(node: ir.Node, height: int, taps: int, rows: int) -> int:
     attributes = node.attributes
     low = attributes.get_ints("pads", (0,) * 4)[0]
     step, dilation = (attributes.get_ints(n, (1, 1))[0] for n in ("strides", "dilations"))
-    first = (step * row - low for row in range(rows))
-    return sum(0 <= at + dilation * k < height for at in first for k in range(taps))
+
+    def rows_before(limit: int) -> int:
+        """Rows of output that begin before that row of input, the padding counted."""
+        return min(max(0, -(-limit // step)), rows)
+
+    ends = ((low - dilation * k, height + low - dilation * k) for k in range(taps))
+    return sum(rows_before(end) - rows_before(begin) for begin, end in ends)
 
 
 def _conv_transpose(node: ir.Node, counts: Counts) -> None:

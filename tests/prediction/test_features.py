@@ -158,6 +158,22 @@ def test_rows_of_padding_are_not_multiplied():
     assert counts["blocked_depthwise_macs"] == 16 * 6 * 11 * 3
 
 
+@pytest.mark.parametrize("height", [4, 9, 1 << 40])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 3), (3, 2)])
+def test_rows_of_the_kernel_inside_the_input_are_counted_at_any_height(stride, dilation, height):
+    taps, low, high = 3, 4, 5
+    attributes = f"pads=[{low},0,{high},0], strides=[{stride},1], dilations=[{dilation},1]"
+    text = f"""g (float[1,16,{height},4] x) => (float[A,B,C,D] y) {{
+      y = Conv <group=16, {attributes}> (x, w) }}"""
+    rows = (height + low + high - dilation * (taps - 1) - 1) // stride + 1
+    found = counted(text, w=array(16, 1, taps, 1))["blocked_depthwise_macs"]
+    if height > 9:
+        assert 0 <= 16 * 4 * taps * rows - found < 16 * 4 * taps * (low + high + 1)
+        return
+    reads = [stride * row - low + dilation * k for row in range(rows) for k in range(taps)]
+    assert found == 16 * 4 * sum(0 <= at < height for at in reads)
+
+
 def test_what_is_larger_than_a_cache_is_streamed():
     text = "g (float[1,4,300,{}] x) => (float[A,B,C,D] y) {{ y = Relu (x) }}"
     assert counted(text.format(109))["streamed"] == 0
