@@ -91,7 +91,7 @@ def compare(
     for _ in range(SIZES_A_SPEC):
         sizes = draw_sizes(rng, spec, word)
         x = draw_tensor((rng.choice((1, 2, 3)), spec.in_channels, *sizes), dtype, layout)
-        problem = op.make_problem(x, w, spec)
+        problem = op.make_problem(x, spec)
         # A schedule suits one layout of the result (one pixel has either); compiling takes long.
         layouts = problem.channels_last_in, problem.channels_last_out
         schedule = schedules.get(layouts) or draw_schedule(rng, problem, x)

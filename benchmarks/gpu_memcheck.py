@@ -40,7 +40,7 @@ def launch_one(rng: random.Random) -> str:
     x = draw_tensor((2, spec.in_channels, *sizes), dtype, draw_layout(rng))
     w = torch.randn(spec.weight_shape, device="cuda").to(dtype)
     b = torch.randn(spec.out_channels, device="cuda").to(dtype)
-    schedule = draw_schedule(rng, op.make_problem(x, w, spec), x)
+    schedule = draw_schedule(rng, op.make_problem(x, spec), x)
     op.conv_transpose(x, w, b, spec, schedule=schedule)
     torch.cuda.synchronize()
     return schedule.kind

@@ -55,7 +55,7 @@ def _run(
     spec = spec_of(weight, stride, pads_begin, pads_end, output_padding, dilation, groups)
     chosen = Activation(activation, alpha, beta)
     operands = (x, weight, bias, spec)
-    if x.is_cuda and _worth(x, weight, spec):
+    if x.is_cuda and _worth(x, spec):
         return op.conv_transpose(*operands, activation=chosen, slope=slope, residual=residual)
     y = op.reference(*operands, activation=chosen, slope=slope, residual=residual)
     wanted = _empty_result(x, tuple(y.shape))
@@ -267,10 +267,10 @@ def _call(
     return _operator(*operands, *numbers, activation.kind, activation.alpha, activation.beta)
 
 
-def _worth(x: Tensor, weight: Tensor, spec: ConvTransposeSpec) -> bool:
+def _worth(x: Tensor, spec: ConvTransposeSpec) -> bool:
     if str(x.dtype).removeprefix("torch.") not in DTYPE_BYTES:
         return False
-    return bool(router.worth(op.make_problem(x, weight, spec), op.device_of(x)))
+    return bool(router.worth(op.make_problem(x, spec), op.device_of(x)))
 
 
 def _empty_result(x: Tensor, shape: tuple[int, ...]) -> Tensor:

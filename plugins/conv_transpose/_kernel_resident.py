@@ -88,7 +88,6 @@ def resident_kernel(
     FRAGMENT_SUMS: tl.constexpr,  # and the sums to y
     WORKERS: tl.constexpr,  # programs that share the rows of a group
     PREFETCH: tl.constexpr,  # reads of x that run ahead of the products
-    LOOP_STAGES: tl.constexpr,  # tiles in flight; 1: none ahead
     K_MAJOR: tl.constexpr,
     INTERLEAVE: tl.constexpr,  # innermost columns that are phases of the width, padded; else 1
     CHANNEL_LAST: tl.constexpr,  # the tile's last axis when stored: channels, else rows

@@ -30,7 +30,7 @@ def autotune(
     No schedule is begun after `seconds`, compilation included. A schedule must beat the
     heuristic's by 2 % to replace it, so that noise changes nothing.
     """
-    problem = op.make_problem(x, weight, spec, tf32=tf32)
+    problem = op.make_problem(x, spec, tf32=tf32)
     device = op.device_of(x)
     deadline = time.monotonic() + seconds
     best: tuple[float, Schedule] | None = None

@@ -121,7 +121,7 @@ def direct_schedule(problem: Problem) -> Schedule:
     """Tiles of the direct kernel: about 2048 outputs a program."""
     width = lifted_axes(problem.spec)[2]
     fused = fusable(width) and not problem.channels_last_out and width.stride <= 64
-    aligned = not fused or shift_count(width, aligned=True) <= shift_count(width, aligned=False)
+    aligned = not fused or starts_aligned(width)
     if problem.channels_last_out:
         last = min(_power(problem.spec.out_channels), 128)
     else:

@@ -201,7 +201,6 @@ def _resident(call: Call) -> Constants:
         "FRAGMENT_SUMS": fragment_sums(problem, schedule),
         "WORKERS": program_count(problem, schedule) // (column_tiles * problem.spec.group),
         "PREFETCH": schedule.prefetch if schedule.stages == 1 else 0,
-        "LOOP_STAGES": schedule.stages,
         # Few registers hold x then; else a residual would have to share them with it.
         "ADDED_FIRST": schedule.stages > 1 or schedule.fragments,
     }

@@ -54,7 +54,7 @@ def conv_transpose(
         UsageError: A dtype or a shape does not fit.
         GeometryError: The output would be empty.
     """
-    problem = make_problem(x, weight, spec, channels_last=channels_last, tf32=tf32)
+    problem = make_problem(x, spec, channels_last=channels_last, tf32=tf32)
     _check_operands(problem, x, weight, bias, slope, residual, activation)
     y = empty_result(x, problem) if out is None else out
     if y.numel() == 0:
@@ -118,7 +118,6 @@ def reference(
 
 def make_problem(
     x: torch.Tensor,
-    weight: torch.Tensor,
     spec: ConvTransposeSpec,
     *,
     channels_last: bool | None = None,

@@ -45,7 +45,7 @@ def test_every_kind_of_schedule_equals_the_oracle_and_repeats_itself(seed):
     x, w, b = operands(spec, 2, draw_sizes(rng, spec), dtype, rng.random() < 0.5)
     want = torch.from_numpy(wanted(x, w, b, spec))
     xd, wd, bd = x.cuda(), w.cuda(), b.cuda()
-    problem = op.make_problem(xd, wd, spec)
+    problem = op.make_problem(xd, spec)
     device = op.device_of(xd)
     for schedule in (
         heuristics.choose(problem, device),
@@ -70,7 +70,7 @@ def test_lines_merged_groups_and_pairs_equal_the_oracle(spec, dtype, monkeypatch
     sizes = (5, 3, 8)[-spec.ndim :]
     x, w, b = operands(spec, 2, sizes, dtype, last=spec in NARROW_GROUPS)
     xd, wd, bd = x.cuda(), w.cuda(), b.cuda()
-    problem = op.make_problem(xd, wd, spec)
+    problem = op.make_problem(xd, spec)
     schedule = heuristics.choose(problem, op.device_of(xd))
     assert schedule.merge == (spec.group if spec in NARROW_GROUPS else 1)
     y = op.empty_result(xd, problem).fill_(float("nan"))
@@ -99,14 +99,14 @@ def test_autotune_keeps_what_it_measured(tmp_path, monkeypatch):
     x, w, b = operands(spec, 2, draw_sizes(random.Random(3), spec), torch.float16, last=True)
     x, w, b = x.cuda(), w.cuda(), b.cuda()
     schedule = autotune.autotune(x, w, b, spec, limit=4)
-    assert tuned.choose(op.make_problem(x, w, spec), op.device_of(x)) == schedule
+    assert tuned.choose(op.make_problem(x, spec), op.device_of(x)) == schedule
 
 
 def test_the_operator_launches_the_kernel_and_its_gradients_are_atens():
     x = torch.randn(4, 32, 20, 20, device="cuda")
     w = torch.randn(32, 16, 3, 3, device="cuda")
     spec = spec_of(w, (2, 2), (1, 1), (1, 1), (0, 0), (1, 1), 1)
-    assert router.worth(op.make_problem(x, w, spec), op.device_of(x))
+    assert router.worth(op.make_problem(x, spec), op.device_of(x))
     with torch.no_grad():
         ours = torch_op.conv_transpose2d(x, w, None, 2, 1)
     torch.testing.assert_close(

@@ -66,10 +66,10 @@ def forced(problem: Problem, joined: int) -> Schedule:
 def test_fragments_with_every_part_of_the_epilogue(spec, joined, sums, dtype):
     torch.manual_seed(joined)
     x, w, b = operands(spec, 2, (2, 3, 5)[-spec.ndim :], dtype, last=True)
-    problem = op.make_problem(x, w, spec)
+    problem = op.make_problem(x, spec)
     schedule = forced(problem, joined)
     assert fragment_sums(problem, schedule) == sums
-    y = poisoned(x, w, spec, tf32=False)
+    y = poisoned(x, spec, tf32=False)
     residual = torch.randn_like(y)
     relu = make_activation("relu")
     op.conv_transpose(
@@ -83,8 +83,8 @@ def test_x_of_odd_strides_is_read_as_fragments_too():
     torch.manual_seed(5)
     x, w, b = operands(LINE, 2, (10,), torch.float16, last=True)
     x = x[:, :, ::2]
-    y = poisoned(x, w, LINE, tf32=False)
-    op.conv_transpose(x, w, b, LINE, schedule=forced(op.make_problem(x, w, LINE), 2), out=y)
+    y = poisoned(x, LINE, tf32=False)
+    op.conv_transpose(x, w, b, LINE, schedule=forced(op.make_problem(x, LINE), 2), out=y)
     check(y, wanted(x, w, b, LINE), LINE)
 
 

@@ -38,8 +38,8 @@ SPEC = ConvTransposeSpec(16, 12, 2, (3, 4), (2, 3), (1, 1), (1, 0), (0, 2), (1, 
 
 def run(spec, batch, sizes, dtype, last, schedule_of, tf32=False):
     x, w, b = operands(spec, batch, sizes, dtype, last)
-    schedule = schedule_of(op.make_problem(x, w, spec, tf32=tf32))
-    y = poisoned(x, w, spec, tf32)
+    schedule = schedule_of(op.make_problem(x, spec, tf32=tf32))
+    y = poisoned(x, spec, tf32)
     op.conv_transpose(x, w, b, spec, schedule=schedule, tf32=tf32, out=y)
     check(y, wanted(x, w, b, spec), (spec, sizes, schedule))
 
@@ -72,8 +72,8 @@ def test_drawn_geometries_and_schedules_with_resident_weights(dtype, width):
         spec = draw_spec(rng)
         inner, outer = min(5, spec.in_per_group), min(4, spec.out_per_group)
         spec = replace(spec, in_channels=inner * spec.group, out_channels=outer * spec.group)
-        x, w, _ = operands(spec, 1, (4,) * spec.ndim, dtype, last=False)
-        schedule = draw_resident(rng, op.make_problem(x, w, spec, tf32=rng.random() < 0.3))
+        x, *_ = operands(spec, 1, (4,) * spec.ndim, dtype, last=False)
+        schedule = draw_resident(rng, op.make_problem(x, spec, tf32=rng.random() < 0.3))
     sizes = (*draw_sizes(rng, spec, 3)[:-1], width)
     run(spec, 2, sizes, dtype, rng.random() < 0.3, lambda _: schedule)
 
@@ -96,13 +96,13 @@ def test_drawn_geometries_and_the_direct_schedule(dtype, seed):
 @pytest.mark.parametrize("spec", WHOLE_LINES)
 def test_lines_of_whole_words_with_a_residual(spec, dtype):
     torch.manual_seed(1)
-    x, w, b = operands(spec, 3 - min(2, spec.ndim), (3, 2, 8)[-spec.ndim :], dtype, last=False)
+    x, w, b = operands(spec, 2 if spec.ndim == 1 else 1, (3, 2, 8)[-spec.ndim :], dtype, last=False)
     if spec.ndim == 1:  # gaps between the elements of a line
         x = x.repeat_interleave(2, -1)[..., ::2]
-    problem = op.make_problem(x, w, spec, tf32=False)
+    problem = op.make_problem(x, spec, tf32=False)
     schedule = lines.lines_schedule(problem)
     assert heuristics.choose(problem, Device()).kind in (LINES, DIRECT)
-    y = poisoned(x, w, spec, tf32=False)
+    y = poisoned(x, spec, tf32=False)
     residual = torch.randn_like(y)
     relu = make_activation("relu")
     schedule = replace(schedule, block_m=32)
@@ -115,7 +115,7 @@ def test_lines_of_whole_words_with_a_residual(spec, dtype):
 def test_lines_are_refused_at_a_size_that_they_do_not_fit():
     spec = WHOLE_LINES[0]
     x, w, _ = operands(spec, 1, (8,), torch.float16, last=False)
-    schedule = lines.lines_schedule(op.make_problem(x, w, spec))
+    schedule = lines.lines_schedule(op.make_problem(x, spec))
     assert schedule is not None
     with pytest.raises(UsageError, match="does not fit"):
         op.conv_transpose(x[..., :5], w, None, spec, schedule=schedule)
@@ -133,11 +133,11 @@ def test_lines_are_refused_at_a_size_that_they_do_not_fit():
 def test_pairs_of_three_phases_with_a_residual(dtype, kind, aligned):
     torch.manual_seed(3)
     x, w, b = operands(THREE_PHASES, 2, (2, 8), dtype, last=False)
-    problem = op.make_problem(x, w, THREE_PHASES)
+    problem = op.make_problem(x, THREE_PHASES)
     base = draw_resident(random.Random(2), problem)
     schedule = replace(base, kind=kind, aligned=(aligned,) * 3, column_tiles=1)
     assert pair_width(problem, schedule) == 2
-    y = poisoned(x, w, THREE_PHASES, tf32=False)
+    y = poisoned(x, THREE_PHASES, tf32=False)
     residual = torch.randn_like(y)
     op.conv_transpose(x, w, b, THREE_PHASES, residual=residual, schedule=schedule, out=y)
     check(y, wanted(x, w, b, THREE_PHASES) + residual.double().numpy(), schedule)
@@ -149,10 +149,10 @@ def test_groups_computed_as_one(spec, dtype, monkeypatch):
     monkeypatch.setattr(groups, "MERGED_FROM", 0)
     torch.manual_seed(2)
     x, w, b = operands(spec, 2, (2, 3), dtype, last=True)
-    problem = op.make_problem(x, w, spec, tf32=True)
+    problem = op.make_problem(x, spec, tf32=True)
     assert heuristics.choose(problem, Device()).merge == spec.group
     for schedule in heuristics.candidates(problem, Device(), 30)[::20]:
-        y = poisoned(x, w, spec, tf32=True)
+        y = poisoned(x, spec, tf32=True)
         op.conv_transpose(x, w, b, spec, schedule=schedule, tf32=True, out=y)
         check(y, wanted(x, w, b, spec), schedule)
 
@@ -187,9 +187,9 @@ def test_epilogues(kind, schedule):
     x, w, b = operands(SPEC, 2, (3, 4), torch.float32, last=schedule == "direct")
     activation = make_activation(kind, *((-0.5, 0.7) if kind == "clip" else ()))
     slope = torch.rand(SPEC.out_channels) if kind == "prelu" else None
-    y = poisoned(x, w, SPEC, tf32=False)
+    y = poisoned(x, SPEC, tf32=False)
     residual = torch.randn(y.shape)
-    problem = op.make_problem(x, w, SPEC, tf32=False)
+    problem = op.make_problem(x, SPEC, tf32=False)
     chosen = {
         "chosen": heuristics.choose(problem, Device()),
         "direct": heuristics.direct_schedule(problem),
@@ -222,10 +222,10 @@ def test_64_bit_offsets_and_odd_strides(schedule, monkeypatch):
     monkeypatch.setattr("convt_onnx.plugins.conv_transpose.launch.WIDE_FROM", 0)
     x, w, b = operands(SPEC, 2, (4, 4), torch.float32, last=False)
     x = x[:, :, ::2]
-    problem = op.make_problem(x, w, SPEC, tf32=False)
+    problem = op.make_problem(x, SPEC, tf32=False)
     chosen = heuristics.choose(problem, Device())
     chosen = heuristics.direct_schedule(problem) if schedule == "direct" else chosen
-    y = poisoned(x, w, SPEC, tf32=False)
+    y = poisoned(x, SPEC, tf32=False)
     op.conv_transpose(x, w, b, SPEC, schedule=chosen, tf32=False, out=y)
     check(y, wanted(x, w, b, SPEC), chosen)
 
