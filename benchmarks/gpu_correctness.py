@@ -20,6 +20,7 @@ import math
 import multiprocessing
 import random
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,7 @@ def compare(
         extra = {"activation": activation, "slope": slope, "residual": residual}
         y.fill_(float("nan"))
         op.conv_transpose(x, w, b, spec, schedule=schedule, out=y, **extra)
+        torch.cuda.synchronize()  # so that a fault of ours is not met in the library's call
         library = op.reference(x, w, b, spec, **extra)
         want = wanted(x, w, b, spec, extra)
         if number % 16 == 0 and relative(scattered(x, w, b, spec, extra), want) > ORACLES_AGREE:
@@ -155,16 +157,20 @@ def work(seed: int) -> list[Result]:
     whole = rng.random() < WHOLE_LINES
     spec = draw_whole_lines(rng) if whole else draw_spec(rng)
     mode = rng.choice(sorted(FACTOR))
+    torch.manual_seed(seed)
     try:
-        torch.manual_seed(seed)
         return compare(rng, spec, mode, 4 if whole else rng.choice((1, 2, 4, 4)), seed)
     except Exception as error:  # reported as a failed case
-        text = f"{type(error).__name__} {str(error)[:400]} {spec}"
+        at = next(f.line for f in traceback.extract_tb(error.__traceback__) if f.name == "compare")
+        text = f"seed {seed}: {type(error).__name__} {str(error)[:400]} {spec} at {at}"
         return [Result(mode, "error", 0, 0, False, text, text)]
 
 
 def sweep(first_seed: int, jobs: int, seconds: float) -> list[Result]:
-    """What the processes find until the time is over; specifications under way then are dropped."""
+    """What the processes find until the time is over; specifications under way then are dropped.
+
+    An error of CUDA ends it too: the process that met it computes nothing any more.
+    """
     results: list[Result] = []
     deadline = time.monotonic() + seconds
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
@@ -173,6 +179,8 @@ def sweep(first_seed: int, jobs: int, seconds: float) -> list[Result]:
             try:
                 results += found.next(timeout=left)
             except multiprocessing.TimeoutError:
+                break
+            if results and "CUDA error" in results[-1].case:
                 break
     return results
 
