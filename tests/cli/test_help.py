@@ -161,6 +161,7 @@ print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)
 def test_an_interrupt_while_modules_load_is_one_line(tmp_path, module):
     code = f"""
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
