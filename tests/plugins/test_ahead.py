@@ -76,7 +76,7 @@ def test_formulas_give_what_a_launch_passes(seed):
         assert formula.evaluate(at) % formula.factor == 0
 
 
-def run(kernel: KernelSpec, schedule: Schedule, sizes: tuple[int, ...]) -> None:
+def assert_right(kernel: KernelSpec, schedule: Schedule, sizes: tuple[int, ...]) -> None:
     """One launch in the interpreter with the numbers of the formulas, against the oracle."""
     spec, dtype = kernel.spec, TYPES[kernel.dtype]
     x, w, b = operands(spec, sizes[0], sizes[1:], dtype, kernel.channels_last_in)
@@ -107,7 +107,7 @@ def test_one_packing_serves_every_layout(seed):
         for schedule in ahead.schedules(laid, base, 80)[:2]:
             if base.kind == GEMM:
                 assert packing_of(laid.problem, schedule) == packing_of(kernel.problem, base)
-            run(laid, schedule, sizes)
+            assert_right(laid, schedule, sizes)
 
 
 def test_channels_last_is_written_whole_from_an_interleaved_packing():
@@ -122,7 +122,7 @@ def test_channels_last_is_written_whole_from_an_interleaved_packing():
     call = launch.Call(kernel.problem, base, kernel.activation)
     _, constants = launch.launch_constants(call, False, 1)
     assert constants["CHANNEL_LAST"] and constants["VECTOR"] == 4
-    run(kernel, base, (2, 37))
+    assert_right(kernel, base, (2, 37))
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -132,7 +132,7 @@ def test_a_weight_that_is_not_packed_may_have_many_channels(last):
         strides=(2,), dilations=(1,), pads_begin=(1,), pads_end=(0,), output_padding=(0,),
     )  # fmt: skip
     kernel = KernelSpec(spec, "float32", (None, None), last, last, bias=True)
-    run(kernel, heuristics.direct_schedule(kernel.problem), (2, 9))
+    assert_right(kernel, heuristics.direct_schedule(kernel.problem), (2, 9))
 
 
 def test_an_open_width_is_aligned_as_its_worst_case():

@@ -36,7 +36,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 SPEC = ConvTransposeSpec(16, 12, 2, (3, 4), (2, 3), (1, 1), (1, 0), (0, 2), (1, 0))
 
 
-def run(spec, batch, sizes, dtype, last, schedule_of, tf32=False):
+def assert_right(spec, batch, sizes, dtype, last, schedule_of, tf32=False):
     x, w, b = operands(spec, batch, sizes, dtype, last)
     schedule = schedule_of(op.make_problem(x, spec, tf32=tf32))
     y = poisoned(x, spec, tf32)
@@ -51,7 +51,7 @@ def test_drawn_geometries_and_gemm_schedules(dtype, seed):
     torch.manual_seed(seed)
     spec = draw_spec(rng)
     sizes = draw_sizes(rng, spec, 4)
-    run(
+    assert_right(
         spec,
         rng.choice((1, 2)),
         sizes,
@@ -75,7 +75,7 @@ def test_drawn_geometries_and_schedules_with_resident_weights(dtype, width):
         x, *_ = operands(spec, 1, (4,) * spec.ndim, dtype, last=False)
         schedule = draw_resident(rng, op.make_problem(x, spec, tf32=rng.random() < 0.3))
     sizes = (*draw_sizes(rng, spec, 3)[:-1], width)
-    run(spec, 2, sizes, dtype, rng.random() < 0.3, lambda _: schedule)
+    assert_right(spec, 2, sizes, dtype, rng.random() < 0.3, lambda _: schedule)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -89,7 +89,7 @@ def test_drawn_geometries_and_the_direct_schedule(dtype, seed):
         spec, in_channels=2 * spec.group, out_channels=min(2, spec.out_per_group) * spec.group
     )
     sizes = draw_sizes(rng, spec, 3)
-    run(spec, 1, sizes, dtype, rng.random() < 0.5, heuristics.direct_schedule)
+    assert_right(spec, 1, sizes, dtype, rng.random() < 0.5, heuristics.direct_schedule)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -175,7 +175,7 @@ def test_what_the_heuristics_choose(kernel, stride, dilation, last):
         (0, 1),
         (0, 1),
     )
-    run(spec, 1, (3, 4), torch.float16, last, lambda p: heuristics.choose(p, Device()))
+    assert_right(spec, 1, (3, 4), torch.float16, last, lambda p: heuristics.choose(p, Device()))
 
 
 @pytest.mark.parametrize("kind", sorted(ACTIVATIONS))
