@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,7 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 os.environ.pop("COLUMNS", None)
 
 CORPUS = Path(__file__).parents[2] / "shared"
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 @dataclass(frozen=True)
@@ -143,3 +146,14 @@ def corpus() -> Path:
     if not CORPUS.is_dir():
         pytest.skip("the shared corpus is not here")
     return CORPUS
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Import a benchmark, and neither its folder nor its modules for good."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if str(BENCHMARKS) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]

@@ -2,28 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
-
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-
-
-@pytest.fixture
-def load(monkeypatch):
-    """Import a benchmark, and not its folder for good."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield importlib.import_module
-    for name in (
-        "environment",
-        "ort_cuda",
-        "ort_cuda_report",
-        "ort_cuda_sessions",
-        "ort_cuda_tuning",
-    ):
-        sys.modules.pop(name, None)
 
 
 def event(op, us):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,24 +12,7 @@ from convt_onnx.tuning.statistics import Ratio
 
 from .tuning.faking import Clock, loaders
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 TRUE = {"calls": 2000.0, "gemm_macs": 0.04, "copied": 0.5}
-
-
-@pytest.fixture
-def load(monkeypatch):
-    """Import a benchmark, and not its folder for good."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield importlib.import_module
-    for name in (
-        "calibrate_fit",
-        "corpus",
-        "corpus_lines",
-        "corpus_table",
-        "environment",
-        "peers",
-    ):
-        sys.modules.pop(name, None)
 
 
 def rows_of(calibrate, nodes, noise, seed=0):
