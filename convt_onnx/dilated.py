@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from convt_onnx.errors import GeometryError, UsageError
 from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.suggest import did_you_mean
 
 Element = Literal["f32", "f64", "f16", "bf16"]
 ELEMENTS: tuple[Element, ...] = get_args(Element)
@@ -59,7 +60,9 @@ class DilatedConvolution:
         """
         if len(sizes) != self.ndim or any(n < 1 for n in sizes):
             raise GeometryError(
-                f"expected {self.ndim} positive spatial sizes", where=f"sizes = {list(sizes)}"
+                f"expected {self.ndim} positive spatial sizes",
+                where=f"sizes = {list(sizes)}",
+                help="give each spatial axis a size of at least 1; leave batch and channels away",
             )
         out = tuple(
             (n - 1) * s + 1 + low + high - (k - 1) * d
@@ -99,6 +102,7 @@ class DilatedConvolution:
             raise GeometryError(
                 "the weight has the wrong shape",
                 where=f"{list(weight.shape)}, expected {list(wanted)}",
+                help="pass the weight of the ConvTranspose itself: [C_in, C_out/group, *kernel]",
             )
         grouped = weight.reshape(g, -1, *wanted[1:]).swapaxes(1, 2)
         spatial = tuple(range(2, weight.ndim))
@@ -124,7 +128,9 @@ class DilatedConvolution:
         """
         if dtype not in ELEMENTS:
             raise UsageError(
-                "element type is not one of " + ", ".join(ELEMENTS), where=f"dtype = {dtype!r}"
+                "unknown element type",
+                where=f"dtype = {dtype!r}",
+                help=did_you_mean(str(dtype), ELEMENTS),
             )
         x = _tensor((batch, self.in_channels, *sizes), dtype)
         w = _tensor(self.weight_shape, dtype)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from convt_onnx.errors import GeometryError
 from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.suggest import did_you_mean
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
@@ -76,17 +77,20 @@ def _kernel(
         raise GeometryError(
             "the weight must have a rank of at least 3: [C_in, C_out/group, *kernel]",
             where=f"weight shape = {list(weight_shape)}",
+            help="a weight without kernel axes needs a MatMul, not a ConvTranspose",
         )
     if len(sizes) != ndim:
         raise GeometryError(
             "input and weight must have the same rank",
             where=f"input rank {len(sizes) + 2}, weight rank {len(weight_shape)}",
+            help="the input is [N, C_in, *spatial], the weight [C_in, C_out/group, *kernel]",
         )
     kernel = tuple(weight_shape[2:])
     if attributes.kernel_shape is not None and attributes.kernel_shape != kernel:
         raise GeometryError(
             "kernel_shape differs from the weight's shape",
             where=f"kernel_shape = {list(attributes.kernel_shape)}, weight {list(weight_shape)}",
+            help="leave kernel_shape away: it is read off the weight",
         )
     return kernel
 
@@ -101,6 +105,7 @@ def _check_channels(
         raise GeometryError(
             "the input's channels differ from the weight's",
             where=f"input channels {in_channels}, weight shape {list(weight_shape)}",
+            help="the weight is [C_in, C_out/group, *kernel], the input [N, C_in, *spatial]",
         )
     out_channels = weight_shape[1] * attributes.group
     if bias_shape is not None and tuple(bias_shape) != (out_channels,):
@@ -111,8 +116,9 @@ def _check_channels(
         )
     if attributes.auto_pad not in AUTO_PADS:
         raise GeometryError(
-            "auto_pad is not one of " + ", ".join(AUTO_PADS),
+            "auto_pad has an unknown value",
             where=f"auto_pad = {attributes.auto_pad!r}",
+            help=did_you_mean(attributes.auto_pad, AUTO_PADS),
         )
 
 
@@ -127,6 +133,7 @@ def _with_explicit_pads(
             raise GeometryError(
                 f"pads must have {2 * n} values, begins then ends",
                 where=f"pads = {list(attributes.pads)}",
+                help="as in [top, left, bottom, right] for two axes",
             )
         pads = attributes.pads
     return ConvTransposeSpec(
@@ -183,11 +190,13 @@ def _from_output_shape(
         raise GeometryError(
             f"output_shape must have one value for each of the {n} spatial axes",
             where=f"output_shape = {list(attributes.output_shape or ())}",
+            help="leave batch and channels away, or give both",
         )
     if any(n < 1 for n in wanted):
         raise GeometryError(
             "output_shape must be positive",
             where=f"output_shape = {list(attributes.output_shape or ())}",
+            help="leave output_shape away to get every row, or give the rows of each axis",
         )
     crops, padding = [], []
     for axis, (a, op, out, length) in enumerate(
@@ -205,6 +214,7 @@ def _from_output_shape(
             raise GeometryError(
                 "output_shape is a stride or more beyond the natural size",
                 where=f"axis {axis + 2}: output_shape {out}, natural size {full + op}",
+                help="a larger size holds rows of the bias alone: append them with a Pad instead",
             )
         begin, end = _split(max(total, 0), attributes.auto_pad)
         crops.append((begin, end))

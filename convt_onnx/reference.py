@@ -102,6 +102,7 @@ def _operands(
         raise GeometryError(
             f"the input must be [N, {spec.in_channels}] and {spec.ndim} spatial axes",
             where=f"input shape = {list(xs.shape)}",
+            help="an input without batch needs an axis of 1 in front",
         )
     _require_shape("weight", ws.shape, spec.weight_shape)
     _require_shape("bias", bs.shape, (spec.out_channels,))
@@ -111,7 +112,9 @@ def _operands(
 def _require_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
     if shape != wanted:
         raise GeometryError(
-            f"the {name} has the wrong shape", where=f"{list(shape)}, expected {list(wanted)}"
+            f"the {name} has the wrong shape",
+            where=f"{list(shape)}, expected {list(wanted)}",
+            help="the weight is [C_in, C_out/group, *kernel], the bias [C_out]",
         )
 
 

@@ -116,7 +116,11 @@ class ConvTransposeSpec:
     def __post_init__(self) -> None:
         n = len(self.kernel)
         if n < 1:
-            raise GeometryError("a transposed convolution needs at least one spatial axis")
+            raise GeometryError(
+                "a transposed convolution needs at least one spatial axis",
+                where="kernel = []",
+                help="give the kernel a size for each axis; without axes it is a matrix product",
+            )
         for name in ("strides", "dilations", "pads_begin", "pads_end", "output_padding"):
             _require_length(name, getattr(self, name), n)
         for name in ("kernel", "strides", "dilations"):
@@ -132,9 +136,17 @@ class ConvTransposeSpec:
     def _check_channels(self) -> None:
         where = f"group = {self.group}, channels {self.in_channels} -> {self.out_channels}"
         if self.group < 1:
-            raise GeometryError("group must be at least 1", where=where)
+            raise GeometryError(
+                "group must be at least 1",
+                where=where,
+                help="1 for an ordinary convolution, the input channels for a depthwise one",
+            )
         if self.in_channels < 1 or self.out_channels < 1:
-            raise GeometryError("channel counts must be positive", where=where)
+            raise GeometryError(
+                "channel counts must be positive",
+                where=where,
+                help="check the weight's shape [C_in, C_out/group, *kernel]",
+            )
         for which, count in (("input", self.in_channels), ("output", self.out_channels)):
             if count % self.group:
                 raise GeometryError(
@@ -223,7 +235,9 @@ class ConvTransposeSpec:
         """Spatial output sizes; raises GeometryError where the output would be empty."""
         if len(sizes) != self.ndim:
             raise GeometryError(
-                f"expected {self.ndim} spatial sizes", where=f"sizes = {list(sizes)}"
+                f"expected {self.ndim} spatial sizes",
+                where=f"sizes = {list(sizes)}",
+                help="give each spatial axis one size; leave batch and channels away",
             )
         out = tuple(a.output_length(n) for a, n in zip(self.axes(), sizes, strict=True))
         if any(n < 1 for n in out):
@@ -245,9 +259,14 @@ def _require_length(name: str, values: Sequence[int], n: int) -> None:
         raise GeometryError(
             f"{name} must have one value for each of the {n} spatial axes",
             where=f"{name} = {list(values)}",
+            help=f"the kernel has {n} axes",
         )
 
 
 def _require_positive(name: str, values: Sequence[int]) -> None:
     if any(v < 1 for v in values):
-        raise GeometryError(f"{name} must be positive", where=f"{name} = {list(values)}")
+        raise GeometryError(
+            f"{name} must be positive",
+            where=f"{name} = {list(values)}",
+            help="give every axis a value of at least 1",
+        )

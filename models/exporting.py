@@ -119,7 +119,11 @@ def _require_export(name: str, path: Path, dynamic: bool, exporter: str, opset: 
     if dynamic and not info.dynamic:
         raise UsageError(f"{name} has no dynamic export", help="pass dynamic=False")
     if not path.parent.is_dir():
-        raise UsageError("the folder to write to does not exist", where=str(path.parent))
+        raise UsageError(
+            "the folder to write to does not exist",
+            where=str(path.parent),
+            help=f"mkdir -p {path.parent}",
+        )
     _require_package("onnxscript")
 
 

@@ -68,15 +68,20 @@ class RestorePlugins(Pass):
 
     def _record(self, node: ir.Node) -> PluginRecord | None:
         """What a node's attributes say, None where it is none of ours."""
+        attributes = {a.name: a.value for a in node.attributes.values() if not a.is_ref()}
         try:
-            attributes = {a.name: a.value for a in node.attributes.values() if not a.is_ref()}
             record = _named(node, [read_record(attributes, dtype) for dtype in _dtypes(node)])
-            if len(node.inputs) != len(record.inputs) or None in node.inputs:
-                raise UsageError(f"it has {len(node.inputs)} inputs")
         except UsageError as error:
-            self.miss(node.name or node.op_type, "CT548", error.where or error.what)
-            return None
-        return record
+            why = error.where or error.what
+        else:
+            if record is None:
+                why = "its name is not that of its attributes"
+            elif len(node.inputs) != len(record.inputs) or None in node.inputs:
+                why = f"it has {len(node.inputs)} inputs"
+            else:
+                return record
+        self.miss(node.name or node.op_type, "CT548", why)
+        return None
 
     def _stays(self, node: ir.Node, record: PluginRecord) -> bool:
         naming = self.context.plugin_naming
@@ -126,9 +131,7 @@ def _dtypes(node: ir.Node) -> Sequence[str]:
     return [stated[0].numpy().name] if stated else list(DTYPES)
 
 
-def _named(node: ir.Node, records: Iterable[PluginRecord]) -> PluginRecord:
+def _named(node: ir.Node, records: Iterable[PluginRecord]) -> PluginRecord | None:
     """The record that the node's name was made from."""
-    for record in records:
-        if (node.op_type, node.overload) in map(record.identity, NAMINGS):
-            return record
-    raise UsageError("its name is not that of its attributes")
+    name = (node.op_type, node.overload)
+    return next((r for r in records if name in map(r.identity, NAMINGS)), None)

@@ -26,8 +26,7 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return int(ExitCode.USAGE)
-    known = _as_known(error)
-    known.help = known.help or _own_help(arguments)
+    known = _as_known(error, _own_help(arguments))
     if "--json" in arguments:
         from convt_onnx.report.as_json import error_document
 
@@ -60,19 +59,22 @@ def _lines(error: ConvtError) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _as_known(error: BaseException) -> ConvtError:
+def _as_known(error: BaseException, own_help: str) -> ConvtError:
+    """The error as one of ours; `own_help` where nothing better is known."""
     if isinstance(error, ConvtError):
         return error
     if isinstance(error, click.UsageError):
         context = error.ctx.command_path if error.ctx else "convt-onnx"
         return ConvtError(error.format_message().rstrip("."), help=f"{context} --help")
     if isinstance(error, click.ClickException):
-        return ConvtError(error.format_message())
+        return ConvtError(error.format_message(), help=own_help)
     if isinstance(error, MemoryError):
         return ConvtError("not enough memory", help="a smaller --input-shapes, or --no-verify")
     if isinstance(error, OSError):
         where = str(error.filename or "")
-        return ConvtError(f"cannot read or write: {error.strerror or error}", where=where)
+        return ConvtError(
+            f"cannot read or write: {error.strerror or error}", where=where, help=own_help
+        )
     failure = ConvtError(
         f"internal error: {type(error).__name__}: {error}",
         help="please report this with the model; -vv shows the traceback",

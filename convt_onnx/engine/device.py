@@ -96,5 +96,9 @@ class Device:
     def _call(self, name: str, *arguments: Any) -> Any:
         result, *values = getattr(self._runtime, name)(*arguments)
         if result != self._runtime.cudaError_t.cudaSuccess:
-            raise DeviceError(f"{name} failed", where=getattr(result, "name", str(result)))
+            raise DeviceError(
+                f"{name} failed",
+                where=getattr(result, "name", str(result)),
+                help="nvidia-smi tells whether the device works and how much of its memory is free",
+            )
         return values[0] if values else None

@@ -113,5 +113,7 @@ def _refusal(backend: Backend, parser: Any, log: Any) -> ModelError:
         what, help = f"{backend.title} has no operator {op}", "replace that node"
     else:
         what = f"{backend.title} refuses the model"
-        help = "convt-onnx inspect --target " + backend.target if op == "ConvTranspose" else ""
+        help = "export that part another way; -v shows what the parser says"
+        if op == "ConvTranspose":
+            help = "convt-onnx inspect --target " + backend.target
     return ModelError(what, where=f"{node}: {text[:300]}", help=help)

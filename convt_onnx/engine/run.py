@@ -111,7 +111,9 @@ class LoadedEngine:
                     context.set_tensor_address(tensor.name, places[tensor.name][0])
             if not context.execute_async_v3(device.stream):
                 raise RunEngineError(
-                    f"{self.backend.title} does not run the engine", where=cause(self._log)
+                    f"{self.backend.title} does not run the engine",
+                    where=cause(self._log),
+                    help="build it again on this machine; nvidia-smi tells how much memory is free",
                 )
             return {name: device.download(*place) for name, place in places.items()}
 

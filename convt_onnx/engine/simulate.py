@@ -46,6 +46,9 @@ ALL_RULES: Mapping[str, Callable[[Call], Array]] = {
 }
 
 
+_REPORT = "please report this with the model; the engine itself may be right"
+
+
 class SimulationGapError(ConvtError):
     """The network holds a layer or a type that the simulation has no rule for."""
 
@@ -65,7 +68,11 @@ class Budget:
         per_row = raw.num_output_maps // raw.num_groups * prod(raw.kernel_size_nd)
         self.macs -= prod(shape) * per_row
         if self.macs < 0:
-            raise SimulationGapError("the network is too large to simulate", where=raw.name)
+            raise SimulationGapError(
+                "the network is too large to simulate",
+                where=raw.name,
+                help="smaller inputs, or a larger max_macs",
+            )
 
 
 def unknown_kinds(network: Network, plugins: Mapping[str, Rule]) -> frozenset[str]:
@@ -102,7 +109,9 @@ def simulate(
     """
     if gaps := unknown_kinds(network, plugins):
         raise SimulationGapError(
-            "the network cannot be simulated", where=f"no rule for {', '.join(sorted(gaps))}"
+            "the network cannot be simulated",
+            where=f"no rule for {', '.join(sorted(gaps))}",
+            help="run the engine on its device and compare: convt-onnx verify MODEL ENGINE",
         )
     values: dict[str, npt.NDArray[Any]] = {
         t.name: np.asarray(feeds[t.name]).astype(DTYPES[t.dtype.name], copy=False)
@@ -113,7 +122,11 @@ def simulate(
     while pending:
         waiting = [raw for raw in pending if not _compute(network, raw, values, budget, plugins)]
         if len(waiting) == len(pending):
-            raise SimulationGapError("the network's layers wait for each other")
+            raise SimulationGapError(
+                "the network's layers wait for each other",
+                where=f"layer {waiting[0].name!r}",
+                help=_REPORT,
+            )
         pending = waiting
     return {t.name: values[t.name] for t in network.outputs}
 
@@ -160,4 +173,5 @@ def _check_shape(raw: Any, declared: tuple[int, ...], got: tuple[int, ...]) -> N
         raise SimulationGapError(
             "the simulation and TensorRT disagree about a shape",
             where=f"layer {raw.name!r}: {list(got)} against {list(declared)}",
+            help=_REPORT,
         )

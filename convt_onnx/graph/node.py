@@ -159,7 +159,11 @@ def _operands(node: ir.Node) -> tuple[ir.Value, ir.Value, ir.Value | None]:
     given = node.inputs
     x, w, b = (given[i] if i < len(given) else None for i in range(3))
     if x is None or w is None:
-        raise GeometryError("ConvTranspose needs an input and a weight")
+        raise GeometryError(
+            "ConvTranspose needs an input and a weight",
+            where=f"inputs = {[v and v.name for v in given]}",
+            help="export the model again: X and W must be connected, only B is optional",
+        )
     return x, w, b
 
 
@@ -262,7 +266,9 @@ def _typed(node: ir.Node, name: str, wanted: ir.AttributeType) -> ir.Attr:
     attribute = node.attributes[name]
     if attribute.type != wanted:
         raise GeometryError(
-            f"{name} must be of type {wanted.name}", where=f"{name} has type {attribute.type.name}"
+            f"{name} must be of type {wanted.name}",
+            where=f"{name} has type {attribute.type.name}",
+            help="set it with onnx.helper.make_node, which types what it is given",
         )
     return attribute
 

@@ -17,6 +17,9 @@ from convt_onnx.model_io.walk import shown
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _MISSING_HELP = "put the data file beside the model, where its exporter wrote it"
+_SAVE_HELP = (
+    "export the model again, or save it anew with onnx.save_model(..., save_as_external_data=True)"
+)
 _INSIDE_HELP = "copy the data into the model's folder (`cp -L` follows links)"
 
 
@@ -39,7 +42,11 @@ class ExternalChecker:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         dtype = data_type(tensor, where)
         if dtype == ir.DataType.STRING:
-            raise ModelError("a tensor of strings has external data", where=where)
+            raise ModelError(
+                "a tensor of strings has external data",
+                where=where,
+                help="save strings in the model file itself; onnx stores only numbers outside",
+            )
         needed = byte_count(element_count(tensor, where), dtype)
         offset = _number(entries, "offset", 0, where)
         length = _number(entries, "length", needed, where)
@@ -47,6 +54,7 @@ class ExternalChecker:
             raise ModelError(
                 f"external data has the length {length} where the dimensions need {needed} bytes",
                 where=where,
+                help=_SAVE_HELP,
             )
         path = self.folder / _location(entries, where)
         if path not in self.sizes:
@@ -61,7 +69,9 @@ def _number(entries: dict[str, str], key: str, default: int, where: str) -> int:
         return default
     if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         raise ModelError(
-            f"external data has the {key} {shown(text)}, which is no size", where=where
+            f"external data has the {key} {shown(text)}, which is no size",
+            where=where,
+            help=_SAVE_HELP,
         )
     return int(text)
 
@@ -69,7 +79,9 @@ def _number(entries: dict[str, str], key: str, default: int, where: str) -> int:
 def _location(entries: dict[str, str], where: str) -> PurePosixPath:
     text = entries.get("location")
     if not isinstance(text, str) or not text or "\0" in text:
-        raise ModelError(f"external data has the location {shown(text)}", where=where)
+        raise ModelError(
+            f"external data has the location {shown(text)}", where=where, help=_SAVE_HELP
+        )
     location = PurePosixPath(text)
     outside = location.is_absolute() or PureWindowsPath(text).is_absolute()
     if outside or ".." in location.parts or ".." in PureWindowsPath(text).parts:
@@ -91,7 +103,11 @@ def _file_size(path: Path, folder: Path, where: str) -> int:
         ) from None
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ModelError(f"cannot read the data file {path}: {reason}", where=where) from error
+        raise ModelError(
+            f"cannot read the data file {path}: {reason}",
+            where=where,
+            help="check that you may read it and that no link to it loops",
+        ) from error
     if not real.is_relative_to(folder.resolve()):
         raise ModelError(
             f"the data file {path} is a link to outside the model's folder",
@@ -99,7 +115,11 @@ def _file_size(path: Path, folder: Path, where: str) -> int:
             help=_INSIDE_HELP,
         )
     if not stat.S_ISREG(status.st_mode):
-        raise ModelError(f"the data file {path} is not a regular file", where=where)
+        raise ModelError(
+            f"the data file {path} is not a regular file",
+            where=where,
+            help="put a plain file with the data in its place",
+        )
     if status.st_nlink > 1:
         raise ModelError(
             f"the data file {path} has several hard links, which onnx-ir refuses to read",

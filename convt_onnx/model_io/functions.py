@@ -23,7 +23,11 @@ def check_functions(model: ModelProto) -> None:
     for function in model.functions:
         key = (function.domain, function.name, function.overload)
         if key in calls:
-            raise ModelError("the model defines a function twice", where=_words(key))
+            raise ModelError(
+                "the model defines a function twice",
+                where=_words(key),
+                help="keep one of them, or give each a domain or overload of its own",
+            )
         calls[key] = {(node.domain, node.op_type, node.overload) for node in _nodes(function)}
     known = {key: called & calls.keys() for key, called in calls.items()}
     try:
@@ -31,7 +35,11 @@ def check_functions(model: ModelProto) -> None:
     except CycleError as error:
         cycle: list[_Key] = error.args[1]
         where = " -> ".join(map(_words, cycle))
-        raise ModelError("a function of the model calls itself", where=where) from None
+        raise ModelError(
+            "a function of the model calls itself",
+            where=where,
+            help="ONNX functions are not recursive; write the repetition as a Loop",
+        ) from None
 
 
 def _nodes(owner: FunctionProto | GraphProto) -> Iterator[NodeProto]:

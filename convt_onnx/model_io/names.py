@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from convt_onnx.errors import ModelError
+from convt_onnx.model_io.advice import EXPORT_AGAIN
 from convt_onnx.model_io.ordering import sort_nodes
 from convt_onnx.model_io.walk import node_words, shown, subgraphs
-
-_HELP = "onnx.checker.check_model tells more; export the model again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +74,19 @@ def _require_closed(body: _Body) -> None:
     use = _check_body(body)
     _refuse_undefined(use.free)
     if not use.in_order:
-        raise ModelError("the nodes of a function are not in execution order", where=body.where)
+        raise ModelError(
+            "the nodes of a function are not in execution order",
+            where=body.where,
+            help="put each node behind those whose outputs it reads, as exporters do",
+        )
 
 
 def _refuse_undefined(free: dict[str, str]) -> None:
     for name, user in free.items():
         raise ModelError(
-            f"the model uses the value {shown(name)}, which nothing defines", where=user, help=_HELP
+            f"the model uses the value {shown(name)}, which nothing defines",
+            where=user,
+            help=EXPORT_AGAIN,
         )
 
 
@@ -105,7 +110,9 @@ def _check_body(body: _Body) -> _Use:
     for name in body.outputs:
         if not name or name not in defined:
             raise ModelError(
-                f"the output {shown(name)} is produced by no node", where=body.where, help=_HELP
+                f"the output {shown(name)} is produced by no node",
+                where=body.where,
+                help=EXPORT_AGAIN,
             )
     return _Use(free, in_order)
 
@@ -116,7 +123,7 @@ def _check_entries(body: _Body) -> set[str]:
         seen: set[str] = set()
         for name in names:
             if not name:
-                raise ModelError(f"an {kind} has no name", where=body.where, help=_HELP)
+                raise ModelError(f"an {kind} has no name", where=body.where, help=EXPORT_AGAIN)
             if name in seen:
                 raise _defined_twice(name, f"{kind}s of {body.where}")
             seen.add(name)
@@ -146,10 +153,16 @@ def _subgraph_reads(node: NodeProto, visible: tuple[set[str], ...]) -> dict[str,
         where = f"subgraph {shown(attribute.name)} of {node_words(node)}"
         use = _check_body(_graph_body(graph, where, visible))
         if not use.in_order:
-            raise ModelError("the nodes of a subgraph are not in execution order", where=where)
+            raise ModelError(
+                "the nodes of a subgraph are not in execution order",
+                where=where,
+                help="put each node behind those whose outputs it reads, as exporters do",
+            )
         reads |= use.free
     return reads
 
 
 def _defined_twice(name: str, where: str) -> ModelError:
-    return ModelError(f"the value {shown(name)} is defined more than once", where=where, help=_HELP)
+    return ModelError(
+        f"the value {shown(name)} is defined more than once", where=where, help=EXPORT_AGAIN
+    )

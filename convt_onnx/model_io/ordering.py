@@ -36,7 +36,11 @@ def sort_nodes(graph: GraphProto) -> None:
                 heapq.heappush(ready, consumer)
     if len(order) < len(waiting):
         stuck = next(i for i, count in enumerate(waiting) if count)
-        raise ModelError("the graph has a cycle", where=node_words(graph.node[stuck]))
+        raise ModelError(
+            "the graph has a cycle",
+            where=node_words(graph.node[stuck]),
+            help="export the model again; what repeats belongs into a Loop or a Scan",
+        )
     nodes = [graph.node[i] for i in order]
     copies = GraphProto(node=nodes)
     del graph.node[:]

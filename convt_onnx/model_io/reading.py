@@ -45,7 +45,10 @@ def _read(path: Path) -> bytes:
                 f"cannot read {path}: it is a folder", help="name the .onnx file in it"
             )
         if not stat.S_ISREG(status.st_mode):
-            raise ModelError(f"cannot read {path}: it is not a regular file")
+            raise ModelError(
+                f"cannot read {path}: it is not a regular file",
+                help="write what it gives into a file first",
+            )
         if status.st_size > MAX_PROTO_BYTES:
             raise ModelError(
                 f"cannot read {path}: {status.st_size} bytes are more than the 2 GiB "
@@ -57,7 +60,9 @@ def _read(path: Path) -> bytes:
         raise ModelError(f"cannot read {path}: no such file", help="check the path") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ModelError(f"cannot read {path}: {reason}") from error
+        raise ModelError(
+            f"cannot read {path}: {reason}", help="check the path, and that you may read the file"
+        ) from error
 
 
 def _missing_part(proto: onnx.ModelProto) -> str:

@@ -9,6 +9,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[impor
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto
 
 from convt_onnx.errors import ModelError
+from convt_onnx.model_io.advice import EXPORT_AGAIN
 from convt_onnx.model_io.walk import Owner, node_words, shown, tensors, value_infos
 
 _SPARSE_TYPES = {AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS}
@@ -49,18 +50,24 @@ def _check_opsets(model: ModelProto) -> None:
     for opset in model.opset_import:
         if versions.setdefault(opset.domain, opset.version) != opset.version:
             domain = shown(opset.domain or "ai.onnx")
-            raise ModelError(f"the model imports two versions of the operator set {domain}")
+            raise ModelError(
+                f"the model imports two versions of the operator set {domain}",
+                where=f"versions {versions[opset.domain]} and {opset.version}",
+                help="keep one opset_import a domain; onnx.version_converter converts nodes",
+            )
 
 
 def _check_node(node: NodeProto) -> None:
     if not node.op_type:
-        raise ModelError("a node has no operator type", where=node_words(node))
+        raise ModelError("a node has no operator type", where=node_words(node), help=EXPORT_AGAIN)
     names: set[str] = set()
     for attribute in node.attribute:
         name = attribute.name
         if name in names:
             raise ModelError(
-                f"a node has the attribute {shown(name)} twice", where=node_words(node)
+                f"a node has the attribute {shown(name)} twice",
+                where=node_words(node),
+                help="keep one of the two",
             )
         names.add(name)
         _check_attribute(node, attribute, attribute.type)
@@ -69,7 +76,9 @@ def _check_node(node: NodeProto) -> None:
 def _check_attribute(node: NodeProto, attribute: AttributeProto, kind: int) -> None:
     if not kind:
         raise ModelError(
-            f"the attribute {shown(attribute.name)} has no known type", where=node_words(node)
+            f"the attribute {shown(attribute.name)} has no known type",
+            where=node_words(node),
+            help="a newer onnx may know it; otherwise export the model again",
         )
     if kind in _SPARSE_TYPES and not attribute.ref_attr_name:
         raise ModelError(
@@ -85,11 +94,16 @@ def _check_attribute(node: NodeProto, attribute: AttributeProto, kind: int) -> N
 def _check_type(type_proto: TypeProto, name: str) -> None:
     kind = type_proto.WhichOneof("value")
     if kind in ("map_type", "opaque_type"):
-        raise ModelError(f"{shown(name)} has a {kind}, which onnx-ir cannot hold")
+        raise ModelError(
+            f"{shown(name)} has a {kind}, which onnx-ir cannot hold",
+            help="export the model with tensors in its place",
+        )
     if kind in ("sequence_type", "optional_type"):
         inner = getattr(type_proto, kind).elem_type
         if inner.WhichOneof("value") is None:
-            raise ModelError(f"{shown(name)} has a {kind} that does not say of what")
+            raise ModelError(
+                f"{shown(name)} has a {kind} that does not say of what", help=EXPORT_AGAIN
+            )
         _check_type(inner, name)
 
 

@@ -11,6 +11,7 @@ from onnx import ModelProto
 
 from convt_onnx.collector import collector_paused
 from convt_onnx.errors import ModelError
+from convt_onnx.model_io.advice import EXPORT_AGAIN
 from convt_onnx.model_io.restoring import restore
 
 
@@ -27,7 +28,9 @@ def deserialise(proto: ModelProto, path: Path) -> ir.Model:
             return ir.serde.deserialize_model(proto)
     except (ir.serde.SerdeError, ValueError, TypeError, RecursionError) as error:
         raise ModelError(
-            f"cannot read {path}: onnx-ir does not accept the model", where=_root_cause(error)
+            f"cannot read {path}: onnx-ir does not accept the model",
+            where=_root_cause(error),
+            help=EXPORT_AGAIN,
         ) from error
 
 
@@ -43,7 +46,9 @@ def serialise(model: ir.Model, original: ModelProto, out: Path) -> bytes:
         content: bytes = proto.SerializeToString()
     except (ir.serde.SerdeError, EncodeError, ValueError, TypeError) as error:
         raise ModelError(
-            f"cannot write {out}: the model does not serialise", where=_root_cause(error)
+            f"cannot write {out}: the model does not serialise",
+            where=_root_cause(error),
+            help="please report this with the model",
         ) from error
     return content
 

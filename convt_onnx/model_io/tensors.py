@@ -6,6 +6,7 @@ import onnx_ir as ir
 from onnx import TensorProto
 
 from convt_onnx.errors import ModelError
+from convt_onnx.model_io.advice import DAMAGED
 
 MAX_RANK = 64
 _MAX_ELEMENTS = 2**58
@@ -37,14 +38,22 @@ def element_count(tensor: TensorProto, where: str) -> int:
     """
     dims = tensor.dims
     if len(dims) > MAX_RANK:
-        raise ModelError(f"a tensor has {len(dims)} dimensions", where=where)
+        raise ModelError(
+            f"a tensor has {len(dims)} dimensions",
+            where=where,
+            help=f"NumPy takes {MAX_RANK} at most; export the model with fewer",
+        )
     count = 1
     for dim in dims:
         if dim < 0:
-            raise ModelError(f"a tensor has the negative dimension {dim}", where=where)
+            raise ModelError(
+                f"a tensor has the negative dimension {dim}", where=where, help=DAMAGED
+            )
         count *= max(dim, 1)
     if count > _MAX_ELEMENTS:
-        raise ModelError("a tensor has more elements than any file can hold", where=where)
+        raise ModelError(
+            "a tensor has more elements than any file can hold", where=where, help=DAMAGED
+        )
     return 0 if 0 in dims else count
 
 
@@ -84,7 +93,11 @@ def check_inline(tensor: TensorProto, where: str) -> None:
     if tensor.HasField("raw_data") and (tensor.raw_data or not filled):
         filled.append("raw_data")
     if len(filled) > 1:
-        raise ModelError(f"a tensor holds its data twice, as {' and '.join(filled)}", where=where)
+        raise ModelError(
+            f"a tensor holds its data twice, as {' and '.join(filled)}",
+            where=where,
+            help="make the tensor with onnx.numpy_helper.from_array, which fills one field",
+        )
     if not filled:
         _require(0, elements, "elements", where)
         return
@@ -93,7 +106,11 @@ def check_inline(tensor: TensorProto, where: str) -> None:
         return
     field, needed = _typed_storage(elements, dtype)
     if filled != [field]:
-        raise ModelError(f"a tensor of type {dtype} holds its data as {filled[0]}", where=where)
+        raise ModelError(
+            f"a tensor of type {dtype} holds its data as {filled[0]}",
+            where=where,
+            help=f"it belongs into {field}; onnx.numpy_helper.from_array puts it there",
+        )
     _require(len(getattr(tensor, field)), needed, f"entries of {field}", where)
 
 
@@ -112,5 +129,5 @@ def _require(found: int, needed: int, unit: str, where: str) -> None:
         raise ModelError(
             f"a tensor holds {found} {unit} where its dimensions need {needed}",
             where=where,
-            help="the file is damaged; export or download it again",
+            help=DAMAGED,
         )

@@ -149,7 +149,11 @@ def read_record(attributes: Mapping[str, Any], dtype: str) -> PluginRecord:
             raise ValueError("packed and schedule disagree")
     except (KeyError, TypeError, ValueError, ConvtError) as error:
         why = f"no attribute {error}" if isinstance(error, KeyError) else str(error).split("\n")[0]
-        raise UsageError("this is no node of the plugin", where=why) from None
+        raise UsageError(
+            "this is no node of the plugin",
+            where=why,
+            help="write it anew: convt-onnx optimize MODEL --plugin",
+        ) from None
     return record
 
 

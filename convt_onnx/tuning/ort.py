@@ -11,7 +11,15 @@ import onnx
 from convt_onnx.machine import cores, gpu, processor
 from convt_onnx.ort.provider import CUDA, cuda_works
 from convt_onnx.plugin_node import DOMAIN
-from convt_onnx.verify.session import Arrays, RunError, Source, one_line, onnxruntime
+from convt_onnx.verify.session import (
+    CHECK_HELP,
+    SIZES_HELP,
+    Arrays,
+    RunError,
+    Source,
+    one_line,
+    onnxruntime,
+)
 
 # Where a provider wants its inputs and outputs.
 DEVICES = {"CPUExecutionProvider": "cpu", CUDA: "cuda"}
@@ -49,7 +57,7 @@ class OrtRuntime:
                 binding.bind_output(output.name, place)
         except Exception as error:  # onnxruntime's exceptions share no base of their own
             raise RunError(
-                "ONNX Runtime does not take the inputs", where=one_line(error)
+                "ONNX Runtime does not take the inputs", where=one_line(error), help=SIZES_HELP
             ) from error
         timed = OrtTimed(session, binding)
         timed.seconds(1)
@@ -70,7 +78,9 @@ class OrtRuntime:
             data = source.proto.SerializeToString()
             return ort.InferenceSession(data, options, providers=providers)
         except Exception as error:  # protobuf's size limit, or any of onnxruntime's
-            raise RunError("ONNX Runtime does not load the model", where=one_line(error)) from error
+            raise RunError(
+                "ONNX Runtime does not load the model", where=one_line(error), help=CHECK_HELP
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +100,9 @@ class OrtTimed:
                 binding.synchronize_outputs()
             return (time.perf_counter() - start) / runs
         except Exception as error:
-            raise RunError("ONNX Runtime does not run the model", where=one_line(error)) from error
+            raise RunError(
+                "ONNX Runtime does not run the model", where=one_line(error), help=SIZES_HELP
+            ) from error
 
 
 def _has_plugins(proto: onnx.ModelProto) -> bool:
@@ -103,7 +115,11 @@ def _register(options: Any, proto: onnx.ModelProto) -> None:
 
     done = register(options, proto)
     if not done.registered:
-        raise RunError("plugin nodes would run as functions", where=done.why)
+        raise RunError(
+            "plugin nodes would run as functions",
+            where=done.why,
+            help="convt-onnx doctor tells what the kernels need",
+        )
 
 
 def ort_runtime(provider: str, threads: int) -> OrtRuntime | None:

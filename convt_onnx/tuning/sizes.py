@@ -49,7 +49,7 @@ class ModelInputs:
             yield self._first_that_runs(runner, sizes)
 
     def _first_that_runs(self, runner: Runner, sizes: SizeSet) -> tuple[Inputs, Arrays]:
-        first: RunError | None = None
+        refused: list[RunError] = []
         for inputs in candidates(
             runner.inputs,
             sizes.shapes,
@@ -60,8 +60,8 @@ class ModelInputs:
             try:
                 return inputs, runner.run(inputs.arrays)
             except RunError as error:
-                first = first or error
-        raise first or RunError("there are no inputs to run with")
+                refused.append(error)
+        raise refused[0]
 
 
 def node_shapes(

@@ -16,6 +16,10 @@ from convt_onnx.errors import ConvtError, ExitCode, MissingPartError
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
+CHECK_HELP = "a newer onnxruntime may load it; onnx.checker.check_model tells whether it is valid"
+SIZES_HELP = "give sizes with --input-shapes NAME:1,3,64,64 or data with --inputs FILE.npz"
+
+
 class RunError(ConvtError):
     """ONNX Runtime does not load or run a model."""
 
@@ -67,7 +71,9 @@ class Runner:
         try:
             self._session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's exceptions share no base of their own
-            raise RunError("ONNX Runtime does not load the model", where=one_line(error)) from error
+            raise RunError(
+                "ONNX Runtime does not load the model", where=one_line(error), help=CHECK_HELP
+            ) from error
 
     @property
     def inputs(self) -> list[tuple[str, str, list[int | str | None]]]:
@@ -80,7 +86,9 @@ class Runner:
         try:
             values = self._session.run(names, dict(feeds))
         except Exception as error:
-            raise RunError("ONNX Runtime does not run the model", where=one_line(error)) from error
+            raise RunError(
+                "ONNX Runtime does not run the model", where=one_line(error), help=SIZES_HELP
+            ) from error
         pairs = zip(names, values, strict=True)
         return {name: array for pair in pairs for name, array in _tensors(*pair)}
 

@@ -22,7 +22,7 @@ from convt_onnx.verify.compare import (
 )
 from convt_onnx.verify.inputs import TYPES, Inputs, InputShapes, candidates, from_file
 from convt_onnx.verify.nodes import NodeCheck, check_nodes
-from convt_onnx.verify.session import Arrays, RunError, Runner, Source
+from convt_onnx.verify.session import SIZES_HELP, Arrays, RunError, Runner, Source
 from convt_onnx.verify.twin import float32_twin, other_floats
 
 
@@ -38,10 +38,18 @@ class VerifyOptions:
 
     def __post_init__(self) -> None:
         if self.seed < 0:
-            raise UsageError("the seed must not be negative", where=f"seed {self.seed}")
+            raise UsageError(
+                "the seed must not be negative",
+                where=f"seed {self.seed}",
+                help="any integer from 0 on, as in --seed 0",
+            )
         for name, value in (("atol", self.atol), ("rtol", self.rtol)):
             if value is not None and not 0 <= value < inf:
-                raise UsageError(f"{name} must be a number from 0 on", where=f"{name} {value}")
+                raise UsageError(
+                    f"{name} must be a number from 0 on",
+                    where=f"{name} {value}",
+                    help=f"as in --{name} 1e-4",
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +218,16 @@ def run_on_some(source: Source, options: VerifyOptions) -> tuple[Inputs, Arrays]
     if options.inputs is not None:
         inputs = from_file(options.inputs, runner.inputs)
         return inputs, runner.run(inputs.arrays)
-    first: RunError | None = None
+    refused: list[RunError] = []
     for inputs in candidates(runner.inputs, options.input_shapes, options.seed):
         try:
             return inputs, runner.run(inputs.arrays)
         except RunError as error:
-            first = first or error
+            refused.append(error)
     raise RunError(
         "the original model does not run on random inputs",
-        where=first.where if first else "",
-        help="give sizes with --input-shapes NAME:1,3,64,64 or data with --inputs FILE.npz",
+        where=refused[0].where,
+        help=SIZES_HELP,
     )
 
 

@@ -102,7 +102,9 @@ def standard_record(values: dict[str, Any], x: Shape, w: Shape, inputs: int) -> 
     weight = tuple(n for n in w if n is not None)
     if len(weight) != len(w):
         raise UsageError(
-            "the plugin needs a weight of known shape", where=f"the weight is {list(w)}"
+            "the plugin needs a weight of known shape",
+            where=f"the weight is {list(w)}",
+            help="export the model with static weight shapes, or build without the override",
         )
     lists = {n: tuple(v) for n, v in values.items() if isinstance(v, list)}
     attributes = Attributes(
@@ -142,7 +144,11 @@ def register(trt: Any, name: str, namespace: str = DOMAIN, *, tf32: bool = False
     creator = creator_class(trt)(name, namespace, tf32)
     _alive.append(creator)
     if not registry.register_creator(creator, namespace):
-        raise UsageError("TensorRT does not take the plugin's creator", where=name)
+        raise UsageError(
+            "TensorRT does not take the plugin's creator",
+            where=name,
+            help="TensorRT's log tells why; the plugin needs TensorRT 10.0 or later",
+        )
     return creator
 
 

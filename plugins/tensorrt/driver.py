@@ -111,7 +111,11 @@ def device_capability() -> int | None:
 def _number(name: str, formula: Formula, sizes: Mapping[str, int]) -> int:
     value = int(formula.evaluate(sizes))
     if not 0 <= value < INT32_END:
-        raise DriverError("the sizes are too large for the plugin", where=f"{name} = {value}")
+        raise DriverError(
+            "the sizes are too large for the plugin",
+            where=f"{name} = {value}",
+            help="the kernels count in int32: smaller inputs, or an engine without the plugin",
+        )
     return value
 
 
@@ -138,7 +142,9 @@ def call(name: str, *arguments: Any) -> Any:
     if result != driver.CUresult.CUDA_SUCCESS:
         text = driver.cuGetErrorString(result)[1]
         raise DriverError(
-            f"{name} failed", where=text.decode() if isinstance(text, bytes) else str(result)
+            f"{name} failed",
+            where=text.decode() if isinstance(text, bytes) else str(result),
+            help="nvidia-smi tells whether the device works and how much of its memory is free",
         )
     return values[0] if values else None
 
@@ -167,5 +173,9 @@ def _driver() -> Any:
             help="engines with the plugin can be built here, not run",
         ) from error
     if result != driver.CUresult.CUDA_SUCCESS:
-        raise DriverError("the CUDA driver does not start", where=str(result))
+        raise DriverError(
+            "the CUDA driver does not start",
+            where=str(result),
+            help="nvidia-smi tells whether the driver and the device work",
+        )
     return driver

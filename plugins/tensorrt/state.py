@@ -77,7 +77,11 @@ class State:
         """
         found = self.schedules(capability)
         if not 0 <= tactic <= len(found):
-            raise UsageError("the plugin has no such tactic", where=f"tactic {tactic}")
+            raise UsageError(
+                "the plugin has no such tactic",
+                where=f"tactic {tactic}",
+                help=f"choose one of 0 to {len(found)}",
+            )
         return replace(self, schedule=found[max(tactic, 1) - 1])
 
     def prepared(self, x: Shape, capability: int) -> Launch:
@@ -152,4 +156,8 @@ def record_of_node(name: str, values: dict[str, Any]) -> PluginRecord:
         record = read_record(values, dtype)
         if name in (record.identity("hashed")[0], record.identity("overload")[0]):
             return record
-    raise UsageError("the attributes do not fit the operator's name", where=name)
+    raise UsageError(
+        "the attributes do not fit the operator's name",
+        where=name,
+        help="write the node anew: convt-onnx optimize MODEL --target tensorrt --plugin",
+    )

@@ -12,7 +12,6 @@ from convt_onnx import __version__
 from convt_onnx.cli import cli
 from convt_onnx.cli.failure import report_failure
 from convt_onnx.cli.group import COMMANDS
-from convt_onnx.errors import UsageError
 
 HEAVY = ("onnx", "onnx_ir", "onnxruntime", "torch", "numpy", "rich")
 
@@ -108,9 +107,9 @@ def test_wrong_calls(convt, arguments, words):
         ([], "convt-onnx --help"),
     ],
 )
-def test_errors_without_help_point_at_the_command(capsys, arguments, help):
-    assert report_failure(UsageError("no"), arguments) == 2
-    assert capsys.readouterr().err == f"error: no\nhelp:  {help}\n"
+def test_errors_of_the_system_point_at_the_command(capsys, arguments, help):
+    assert report_failure(OSError(28, "disk full"), arguments) == 2
+    assert capsys.readouterr().err == f"error: cannot read or write: disk full\nhelp:  {help}\n"
 
 
 @pytest.mark.parametrize("flags", [["-vv"], ["-v", "-v"], ["--verbose", "-v"], ["-vvv"]])

@@ -180,5 +180,5 @@ def test_refuses_an_empty_output():
 
 def test_refuses_an_unknown_element():
     assert ELEMENTS == ("f32", "f64", "f16", "bf16")
-    with pytest.raises(UsageError, match="element type is not one of f32, f64, f16, bf16"):
+    with pytest.raises(UsageError, match="choose one of f32, f64, f16, bf16"):
         as_dilated_convolution(SPEC).stablehlo(1, (5, 4), "i8")

@@ -194,7 +194,7 @@ def test_the_rest_of_the_spec():
         ({"group": 2}, {"bias_shape": (3,)}, "the bias must have one value for each output"),
         ({"group": 3}, {}, "the input channels must be divisible by group"),
         ({"group": 0}, {}, "group must be at least 1"),
-        ({"auto_pad": "SAME"}, {}, "auto_pad is not one of NOTSET"),
+        ({"auto_pad": "SAME"}, {}, "auto_pad has an unknown value"),
         ({"pads": (1,)}, {}, "pads must have 2 values"),
         ({"pads": ()}, {}, "pads must have 2 values"),
         ({"strides": (2, 2)}, {}, "strides must have one value"),
