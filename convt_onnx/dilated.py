@@ -126,12 +126,6 @@ class DilatedConvolution:
             GeometryError: The sizes do not fit, or the output would be empty.
             UsageError: The element type is unknown.
         """
-        if dtype not in ELEMENTS:
-            raise UsageError(
-                "unknown element type",
-                where=f"dtype = {dtype!r}",
-                help=did_you_mean(str(dtype), ELEMENTS),
-            )
         x = _tensor((batch, self.in_channels, *sizes), dtype)
         w = _tensor(self.weight_shape, dtype)
         b = _tensor((self.out_channels,), dtype)
@@ -181,4 +175,10 @@ def as_dilated_convolution(spec: ConvTransposeSpec) -> DilatedConvolution:
 
 
 def _tensor(shape: Sequence[int], dtype: Element) -> str:
+    if dtype not in ELEMENTS:
+        raise UsageError(
+            "unknown element type",
+            where=f"dtype = {dtype!r}",
+            help=did_you_mean(str(dtype), ELEMENTS),
+        )
     return f"tensor<{'x'.join(map(str, shape))}x{dtype}>"

@@ -12,14 +12,12 @@ from convt_onnx.decide import Choice
 from convt_onnx.decision import Decision
 from convt_onnx.graph.counting import op_counts
 from convt_onnx.graph.quantised import integer_variants
+from convt_onnx.notes import notes_on
 from convt_onnx.passes.base import Context, Miss
-from convt_onnx.passes.lower import Lower
 from convt_onnx.passes.restore_plugins import RestorePlugins
 from convt_onnx.placement import off_device
-from convt_onnx.plugin_node import DOMAIN
 from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.proof import checked, verified
-from convt_onnx.reasons import REASONS
 from convt_onnx.targets import get_target, require_plugin
 from convt_onnx.tuning.nodes import NodeTuner
 from convt_onnx.tuning.nodes import Progress as TuneProgress
@@ -143,31 +141,20 @@ def optimize(
     given = given_shapes(loaded.model.graph, options.checks, options.tune)
     ops_before = op_counts(loaded.model)
     tuner = node_tuner(target, options.tune, options.checks, source.parent, tune_progress)
-    rewrite = _run_passes(loaded, options, progress, tuner, given)
-    if tuner is not None and rewrite.modified:
-        rewrite = _settled(rewrite, options, progress, tuner, given)
-    loaded, context, modified = rewrite.loaded, rewrite.context, rewrite.modified
-    verification = _proven(loaded, context, options, progress) if modified else None
-    saved = None
-    if not options.dry_run:
-        progress("writing")
-        saved = _written(loaded, out, modified=modified, force=options.force)
-    seconds = time.perf_counter() - start
-    return _result(
-        loaded, context, verification, saved, ops_before, modified=modified, seconds=seconds
-    )
+    rewrite = _rewritten(loaded, options, progress, tuner, given)
+    verification = _proven(rewrite, options, progress)
+    saved = None if options.dry_run else _written(rewrite, out, options, progress)
+    return _result(rewrite, verification, saved, ops_before, start)
 
 
 def _result(
-    loaded: model_io.LoadedModel,
-    context: Context,
+    rewrite: Rewrite,
     verification: Verification | None,
     saved: model_io.SavedModel | None,
     ops_before: Mapping[str, int],
-    *,
-    modified: bool,
-    seconds: float,
+    start: float,
 ) -> OptimizeResult:
+    loaded, context = rewrite.loaded, rewrite.context
     return OptimizeResult(
         source=loaded.path,
         output=None if saved is None else saved.path,
@@ -175,56 +162,30 @@ def _result(
         decisions=tuple(context.decisions),
         changes={name: tuple(lines) for name, lines in context.changes.items()},
         misses=tuple(context.misses),
-        notes=_notes(loaded, context, verification),
-        modified=modified,
+        notes=notes_on(loaded, context, verification),
+        modified=rewrite.modified,
         verification=verification,
         tuning=None if context.tuner is None else context.tuner.tuning(),
         input_bytes=loaded.proto_bytes + loaded.external_bytes,
         output_bytes=None if saved is None else saved.bytes + saved.external_bytes,
         ops_before=ops_before,
         ops_after=op_counts(loaded.model),
-        seconds=seconds,
+        seconds=time.perf_counter() - start,
     )
 
 
-def _notes(
-    loaded: model_io.LoadedModel, context: Context, verification: Verification | None
-) -> tuple[str, ...]:
-    notes = []
-    remaining = [d.path for d in context.decisions if d.form in (None, "keep", "undilate")]
-    if remaining and not context.target.conv_transpose:
-        names = ", ".join(remaining)
-        notes.append(f"{context.target.name} has no ConvTranspose, but these remain: {names}")
-    foreign = [m.node for m in context.misses if m.reason.id == "CT548"]
-    if foreign:
-        notes.append(f"nodes of {DOMAIN} that this version did not write: {', '.join(foreign)}")
-    notes += [
-        f"{away.node} {REASONS[away.reason.id].title} ({away.reason.detail}) in the original"
-        for away in context.off_device
-    ]
-    notes += _without_plugin(context)
-    main = {n.path for n in context.nodes}
-    inner = [d.path for d in context.decisions if d.form is not None and d.path not in main]
-    if inner and verification is not None:
-        notes.append(
-            "compared end to end only, on the branches that ran with these inputs: "
-            + ", ".join(inner)
-        )
-    if context.tuner is not None:
-        notes += context.tuner.cache.warnings
-    if loaded.unknown_fields:
-        notes.append(f"fields that this version does not know: {', '.join(loaded.unknown_fields)}")
-    return tuple(notes)
-
-
-def _without_plugin(context: Context) -> list[str]:
-    """The nodes that do without the plugin although it was asked for."""
-    refusals = [(m.node, m.reason) for m in context.misses if m.pass_name == Lower.name]
-    return [
-        f"{node} does without the plugin: {REASONS[why.id].title}"
-        + (f" ({why.detail})" if why.detail else "")
-        for node, why in refusals
-    ]
+def _rewritten(
+    loaded: model_io.LoadedModel,
+    options: OptimizeOptions,
+    progress: Progress,
+    tuner: NodeTuner | None,
+    given: InputShapes,
+) -> Rewrite:
+    """After all passes; where forms are timed, only what makes the whole model faster."""
+    rewrite = _run_passes(loaded, options, progress, tuner, given)
+    if tuner is None or not rewrite.modified:
+        return rewrite
+    return _settled(rewrite, options, progress, tuner, given)
 
 
 def _run_passes(
@@ -280,21 +241,23 @@ def _settled(
     return Rewrite(model_io.load(path), left_as_it_was(first.context), False)
 
 
-def _written(
-    loaded: model_io.LoadedModel, out: Path, *, modified: bool, force: bool
-) -> model_io.SavedModel:
-    """The rewritten model, or a copy of the source byte for byte."""
-    if modified:
-        return model_io.save(loaded, loaded.model, out, force=force)
-    return model_io.copy_unchanged(loaded, out, force=force)
-
-
-def _proven(
-    loaded: model_io.LoadedModel, context: Context, options: OptimizeOptions, progress: Progress
-) -> Verification | None:
+def _proven(rewrite: Rewrite, options: OptimizeOptions, progress: Progress) -> Verification | None:
+    if not rewrite.modified:
+        return None
     progress("checking")
-    proto = checked(loaded)
+    proto = checked(rewrite.loaded)
     if not options.verify:
         return None
     progress("verifying")
-    return verified(loaded, proto, options.checks, context.nodes)
+    return verified(rewrite.loaded, proto, options.checks, rewrite.context.nodes)
+
+
+def _written(
+    rewrite: Rewrite, out: Path, options: OptimizeOptions, progress: Progress
+) -> model_io.SavedModel:
+    """The rewritten model, or a copy of the source byte for byte."""
+    progress("writing")
+    loaded = rewrite.loaded
+    if rewrite.modified:
+        return model_io.save(loaded, loaded.model, out, force=options.force)
+    return model_io.copy_unchanged(loaded, out, force=options.force)

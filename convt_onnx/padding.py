@@ -179,25 +179,28 @@ def _same(spec: ConvTransposeSpec, auto_pad: str) -> ConvTransposeSpec:
     return spec.with_pads(crops, spec.output_padding)
 
 
-def _from_output_shape(
-    spec: ConvTransposeSpec, attributes: Attributes, sizes: Sequence[int | None]
-) -> ConvTransposeSpec:
-    n = spec.ndim
-    wanted = attributes.output_shape or ()
-    if len(wanted) == n + 2:
-        wanted = wanted[2:]
+def _wanted_rows(output_shape: tuple[int, ...], n: int) -> tuple[int, ...]:
+    """Output rows of each of the n axes; exporters may give batch and channels in front."""
+    wanted = output_shape[2:] if len(output_shape) == n + 2 else output_shape
     if len(wanted) != n:
         raise GeometryError(
             f"output_shape must have one value for each of the {n} spatial axes",
-            where=f"output_shape = {list(attributes.output_shape or ())}",
+            where=f"output_shape = {list(output_shape)}",
             help="leave batch and channels away, or give both",
         )
-    if any(n < 1 for n in wanted):
+    if any(rows < 1 for rows in wanted):
         raise GeometryError(
             "output_shape must be positive",
-            where=f"output_shape = {list(attributes.output_shape or ())}",
+            where=f"output_shape = {list(output_shape)}",
             help="leave output_shape away to get every row, or give the rows of each axis",
         )
+    return wanted
+
+
+def _from_output_shape(
+    spec: ConvTransposeSpec, attributes: Attributes, sizes: Sequence[int | None]
+) -> ConvTransposeSpec:
+    wanted = _wanted_rows(attributes.output_shape or (), spec.ndim)
     crops, padding = [], []
     for axis, (a, op, out, length) in enumerate(
         zip(spec.axes_uncropped(), spec.output_padding, wanted, sizes, strict=True)

@@ -90,33 +90,8 @@ def build_engine(
     with tempfile.TemporaryDirectory(prefix="convt-onnx-") as folder:
         inputs = model_inputs(model_io.load(source).proto)
         check_profiles(inputs, options.profiles)
-        job = _Job(source, engine, backend, options, Path(folder), progress, inputs)
-        mode = choose_mode(backend, options.plugin, override=options.override)
-        parsed, optimized = job.model_to_parse(plugin=mode != "off")
-        network, parse_seconds = job.network(parsed, mode)
-        profiles = complete(network_inputs(network), options.profiles)
-        found, checks, proof = job.checked(network, parsed)
-        content, build_seconds = job.built(network, profiles, monitor)
-    return BuildResult(
-        source=source,
-        engine=engine,
-        backend=backend.title,
-        target=backend.target,
-        plugin=mode,
-        decisions=optimized.decisions if optimized else (),
-        verification=optimized.verification if optimized else None,
-        layers=found,
-        kinds=dict(Counter(layer.kind for layer in found).most_common()),
-        checks=checks,
-        proof=proof,
-        profiles=profiles,
-        engine_layers=inspect_engine(backend, content),
-        warnings=tuple(network.log.warnings),
-        bytes=len(content),
-        parse_seconds=parse_seconds,
-        build_seconds=build_seconds,
-        seconds=time.perf_counter() - start,
-    )
+        job = _Job(source, engine, backend, options, Path(folder), progress, inputs, start)
+        return job.result(monitor)
 
 
 def _failure(backend: Backend, why: str) -> ConvtError:
@@ -149,7 +124,7 @@ def _without_empty_inputs(source: Path, out: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One call of `build_engine`."""
+    """One call of `build_engine`, which began at `start` of the clock."""
 
     source: Path
     engine: Path
@@ -158,6 +133,36 @@ class _Job:
     folder: Path
     progress: Progress
     inputs: Mapping[str, Input]
+    start: float
+
+    def result(self, monitor: Monitor) -> BuildResult:
+        """Every step in turn."""
+        mode = choose_mode(self.backend, self.options.plugin, override=self.options.override)
+        parsed, optimized = self.model_to_parse(plugin=mode != "off")
+        network, parse_seconds = self.network(parsed, mode)
+        profiles = complete(network_inputs(network), self.options.profiles)
+        found, checks, proof = self.checked(network, parsed)
+        content, build_seconds = self.built(network, profiles, monitor)
+        return BuildResult(
+            source=self.source,
+            engine=self.engine,
+            backend=self.backend.title,
+            target=self.backend.target,
+            plugin=mode,
+            decisions=optimized.decisions if optimized else (),
+            verification=optimized.verification if optimized else None,
+            layers=found,
+            kinds=dict(Counter(layer.kind for layer in found).most_common()),
+            checks=checks,
+            proof=proof,
+            profiles=profiles,
+            engine_layers=inspect_engine(self.backend, content),
+            warnings=tuple(network.log.warnings),
+            bytes=len(content),
+            parse_seconds=parse_seconds,
+            build_seconds=build_seconds,
+            seconds=time.perf_counter() - self.start,
+        )
 
     def model_to_parse(self, *, plugin: bool) -> tuple[Path, OptimizeResult | None]:
         """The model to parse, in the temporary folder where it is another one than the source."""

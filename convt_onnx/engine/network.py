@@ -67,30 +67,37 @@ def parse(
         UsageError: This version has no override.
         ModelError: The parser refuses the model; `where` names the node.
     """
-    trt = backend.module
     log = make_log(backend, echo)
+    builder = _builder(backend, log)
+    definition = builder.create_network(backend.network_flags(aot=aot))
+    parser = backend.module.OnnxParser(definition, log)
+    if override:
+        _put_plugins_first(backend, parser)
+    if not parser.parse_from_file(str(path)):
+        raise problem(keep) or _refusal(backend, parser, log)
+    return Network(backend, definition, builder, parser, log, keep, override)
+
+
+def _builder(backend: Backend, log: Any) -> Any:
     try:
-        builder = trt.Builder(log)
+        return backend.module.Builder(log)
     except (RuntimeError, TypeError) as error:
         raise MissingPartError(
             f"{backend.title} cannot build here",
             where=cause(log) or str(error),
             help="TensorRT builds on a machine with a GPU; TensorRT-RTX builds on any",
         ) from error
-    definition = builder.create_network(backend.network_flags(aot=aot))
-    parser = trt.OnnxParser(definition, log)
-    if override:
-        flag = getattr(trt.OnnxParserFlag, "ENABLE_PLUGIN_OVERRIDE", None)
-        if flag is None:
-            raise UsageError(
-                f"{backend.title} cannot put a plugin in a standard operator's place",
-                where="--override",
-                help="TensorRT 10.15 and TensorRT-RTX can; or leave --override out",
-            )
-        parser.set_flag(flag)
-    if not parser.parse_from_file(str(path)):
-        raise problem(keep) or _refusal(backend, parser, log)
-    return Network(backend, definition, builder, parser, log, keep, override)
+
+
+def _put_plugins_first(backend: Backend, parser: Any) -> None:
+    flag = getattr(backend.module.OnnxParserFlag, "ENABLE_PLUGIN_OVERRIDE", None)
+    if flag is None:
+        raise UsageError(
+            f"{backend.title} cannot put a plugin in a standard operator's place",
+            where="--override",
+            help="TensorRT 10.15 and TensorRT-RTX can; or leave --override out",
+        )
+    parser.set_flag(flag)
 
 
 def reparse(network: Network, path: Path) -> Network:

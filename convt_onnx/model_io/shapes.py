@@ -58,12 +58,24 @@ def infer_shapes(
         _LOGGER.debug("no shape inference: %s", error)
         return _Resolver(loaded.proto).known()
     fix_inputs(work.graph, given or {})
-    resolver = _Resolver(work)
     if make_explicit is not None:
-        for graph in graphs(work.graph):
-            for node in graph.node:
-                if is_conv_transpose(node) and len(node.input) > 1:
-                    make_explicit(node, resolver.get(node.input[1]))
+        _make_explicit(work, make_explicit)
+    return _inferred(work, conv_transpose_shape).known()
+
+
+def _make_explicit(
+    work: ModelProto, rewrite: Callable[[NodeProto, Sequence[Dim] | None], None]
+) -> None:
+    resolver = _Resolver(work)
+    for graph in graphs(work.graph):
+        for node in graph.node:
+            if is_conv_transpose(node) and len(node.input) > 1:
+                rewrite(node, resolver.get(node.input[1]))
+
+
+def _inferred(work: ModelProto, conv_transpose_shape: ConvTransposeShape | None) -> _Resolver:
+    """What onnx infers, anew each time that `conv_transpose_shape` knows sizes it does not."""
+    resolver = _Resolver(work)
     answers: dict[str, Shape] = {}
     for _ in range(_MAX_ROUNDS):
         try:
@@ -75,7 +87,7 @@ def infer_shapes(
         if conv_transpose_shape is None or not resolver.ask(conv_transpose_shape, answers):
             break
         _declare_answers(work, answers)
-    return resolver.known()
+    return resolver
 
 
 def _declare_answers(model: ModelProto, answers: Mapping[str, Shape]) -> None:

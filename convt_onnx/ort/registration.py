@@ -72,6 +72,11 @@ def register(
     entries = {TF32: str(int(tf32)), STORE: str(store.kernel_folder())}
     for name, value in (entries | ({CPU_KERNEL: "1"} if cpu_kernel else {})).items():
         session_options.add_session_config_entry(name, value)
+    _add_library(session_options, path)
+    return Registration(path, True)
+
+
+def _add_library(session_options: Any, path: Path) -> None:
     try:
         session_options.register_custom_ops_library(str(path))
     except Exception as error:  # onnxruntime's exceptions share no base of their own
@@ -80,7 +85,6 @@ def register(
             where=" ".join(str(error).split())[:400],
             help="`convt-onnx ort-library` builds one",
         ) from error
-    return Registration(path, True)
 
 
 def _why_not(

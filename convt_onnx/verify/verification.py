@@ -93,43 +93,45 @@ def verify(
         UsageError: The inputs do not fit.
     """
     _require_same_names(original, rewritten)
-    notes: list[str] = []
-    arithmetic = "float32"
     quantised = any("QuantizeLinear" in n.op_type for n in original.proto.graph.node)
-    if quantised:
-        notes.append("the model quantises inside: results may be some quantisation steps apart")
-        original, rewritten = (replace(s, as_written=True) for s in (original, rewritten))
-    own = (original, rewritten)
-    if other_floats(original.proto):
-        arithmetic = "float32 twin"
-        notes.append("compared in float32: the CPU provider computes no narrower or wider float")
-        original, rewritten = float32_twin(original), float32_twin(rewritten)
+    own = tuple(replace(s, as_written=quantised) for s in (original, rewritten))
+    twins = other_floats(original.proto)
+    original, rewritten = map(float32_twin, own) if twins else own
     inputs, wanted, refused = _run_original(original, rewritten, options)
     tolerance = tolerance_for(options, quantised)
-    outputs: tuple[Comparison, ...] = ()
-    if refused:
-        notes.append(f"the original does not run ({refused}); nodes are judged by the oracle alone")
-    else:
-        outputs = _compared(rewritten, inputs.arrays, wanted, tolerance)
-        notes += _weak(outputs)
-    if arithmetic != "float32":
-        outputs += _in_own_type(*own, inputs.arrays)
+    outputs = () if refused else _compared(rewritten, inputs.arrays, wanted, tolerance)
+    notes = _notes(outputs, refused, quantised=quantised, twins=twins)
+    if twins:
+        outputs += _in_own_type(own[0], own[1], inputs.arrays)
     checks = tuple(check_nodes(original, rewritten, nodes, inputs.arrays))
     ok = all(c.ok for c in outputs) and all(c.ok for c in checks)
+    first = None if ok else _first_difference(original, rewritten, checks, inputs.arrays, tolerance)
     return Verification(
         ok=ok,
         outputs=outputs,
         nodes=checks,
-        arithmetic=arithmetic,
+        arithmetic="float32 twin" if twins else "float32",
         input_shapes=inputs.shapes,
         input_origin=inputs.origin,
         seed=options.seed,
         tolerance=tolerance,
-        first_difference=None
-        if ok
-        else _first_difference(original, rewritten, checks, inputs.arrays, tolerance),
-        notes=tuple(notes),
+        first_difference=first,
+        notes=notes,
     )
+
+
+def _notes(
+    outputs: Sequence[Comparison], refused: str, *, quantised: bool, twins: bool
+) -> tuple[str, ...]:
+    """How the results were computed, and how much they prove."""
+    notes = []
+    if quantised:
+        notes.append("the model quantises inside: results may be some quantisation steps apart")
+    if twins:
+        notes.append("compared in float32: the CPU provider computes no narrower or wider float")
+    if refused:
+        notes.append(f"the original does not run ({refused}); nodes are judged by the oracle alone")
+    return (*notes, *_weak(outputs))
 
 
 def _compared(

@@ -1,0 +1,57 @@
+"""What a reader of an optimised model should know besides its decisions."""
+
+from __future__ import annotations
+
+from convt_onnx.model_io import LoadedModel
+from convt_onnx.passes.base import Context
+from convt_onnx.passes.lower import Lower
+from convt_onnx.plugin_node import DOMAIN
+from convt_onnx.reasons import REASONS
+from convt_onnx.verify import Verification
+
+
+def notes_on(
+    loaded: LoadedModel, context: Context, verification: Verification | None
+) -> tuple[str, ...]:
+    """What stayed against the wish, what was seen in the original, what was not fully checked.
+
+    Args:
+        loaded: The model, as it was read.
+        context: Of the passes.
+        verification: None where nothing was verified.
+    """
+    notes = []
+    remaining = [d.path for d in context.decisions if d.form in (None, "keep", "undilate")]
+    if remaining and not context.target.conv_transpose:
+        names = ", ".join(remaining)
+        notes.append(f"{context.target.name} has no ConvTranspose, but these remain: {names}")
+    foreign = [m.node for m in context.misses if m.reason.id == "CT548"]
+    if foreign:
+        notes.append(f"nodes of {DOMAIN} that this version did not write: {', '.join(foreign)}")
+    notes += [
+        f"{away.node} {REASONS[away.reason.id].title} ({away.reason.detail}) in the original"
+        for away in context.off_device
+    ]
+    notes += _without_plugin(context)
+    main = {n.path for n in context.nodes}
+    inner = [d.path for d in context.decisions if d.form is not None and d.path not in main]
+    if inner and verification is not None:
+        notes.append(
+            "compared end to end only, on the branches that ran with these inputs: "
+            + ", ".join(inner)
+        )
+    if context.tuner is not None:
+        notes += context.tuner.cache.warnings
+    if loaded.unknown_fields:
+        notes.append(f"fields that this version does not know: {', '.join(loaded.unknown_fields)}")
+    return tuple(notes)
+
+
+def _without_plugin(context: Context) -> list[str]:
+    """The nodes that do without the plugin although it was asked for."""
+    refusals = [(m.node, m.reason) for m in context.misses if m.pass_name == Lower.name]
+    return [
+        f"{node} does without the plugin: {REASONS[why.id].title}"
+        + (f" ({why.detail})" if why.detail else "")
+        for node, why in refusals
+    ]
