@@ -145,10 +145,13 @@ def gemm_kernel(
     div_w = tl.maximum(count_w, 1)
     n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     k_offsets = tl.arange(0, BLOCK_K)
+    # Zero, the grid having one row, but unknown to LLVM: where it sees that `at` fits in 16 bits,
+    # it divides pairs of them packed, and ptxas 12.8 to 13.0 loses a step of add.s16x2.
+    unbounded = tl.multiple_of(tl.program_id(1), BLOCK_K)
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for step in range(steps):
         if FLAT:
-            at = step * BLOCK_K + k_offsets
+            at = step * BLOCK_K + unbounded + k_offsets
             tap = at // C_IN
             channel = at % C_IN
             k_live = at < taps * C_IN

@@ -1,4 +1,4 @@
-"""Compiles kernels with resident weights and of lines for 9.0; prints what their PTX holds.
+"""Compiles kernels of every kind for 9.0 and prints what their PTX holds.
 
 A process of its own, because the interpreter that the other tests use replaces the compiler.
 """
@@ -16,6 +16,7 @@ from convt_onnx.plugins.conv_transpose.activations import NONE
 from convt_onnx.plugins.conv_transpose.compile import POINTERS
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.ptx import PTX_VERSIONS
+from convt_onnx.plugins.conv_transpose.schedule import GEMM, Schedule
 from convt_onnx.spec import ConvTransposeSpec
 
 DEPTHWISE = ConvTransposeSpec(64, 64, 64, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
@@ -24,16 +25,25 @@ DENSE = ConvTransposeSpec(64, 32, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1,
 ODD_CHANNELS = ConvTransposeSpec(
     16, 3, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)
 ).canonical()
+# Divisions of one axis of channels and taps are by 12, 6 and 4 there.
+FEW_CHANNELS = ConvTransposeSpec(12, 3, 1, (6, 6), (4, 2), (2, 2), (6, 9), (6, 5), (0, 0))
+FLAT = Schedule(GEMM, (True,) * 3, (True,) * 3, 128, 32, 16, 4, 3, True, True, True, False)
 WORD = {True: 8, False: 4}  # elements of x that a load reads
 UNIT = {True: "c", False: "w"}  # the axis with stride 1
 
 
-def report(spec: ConvTransposeSpec, last: bool, residual: bool = False, bias: bool = True) -> dict:
+def report(
+    spec: ConvTransposeSpec,
+    last: bool,
+    residual: bool = False,
+    bias: bool = True,
+    forced: Schedule | None = None,
+) -> dict:
     """What the kernel of one layout holds; sizes and strides are multiples of 16."""
     problem = Problem(spec, 32, (64, 64), "float16", last, last)
-    schedule = heuristics.choose(problem, Device())
+    schedule = forced or heuristics.choose(problem, Device())
     call = launch.Call(problem, schedule, NONE)
-    _, constants = launch.launch_constants(call, False, WORD[last])
+    _, constants = launch.launch_constants(call, False, 1 if schedule.flat else WORD[last])
     constants = constants | {"slope": None, "x_d": 0, "y_d": 0}  # the dictionary is kept there
     constants |= {} if residual else {"residual": None}
     constants |= {} if bias else {"bias": None}
@@ -62,6 +72,7 @@ def report(spec: ConvTransposeSpec, last: bool, residual: bool = False, bias: bo
         "spilled": spilled(ptx, False),
         "shared": made.metadata.shared,
         "barriers": len(re.findall(r"\bbar\.sync", ptx)),
+        "packed_integers": len(re.findall(r"\.[su]16x2", ptx)),
         "stores": len(re.findall(r"\bst\.global", ptx)),
         "words": len(re.findall(r"ld\.global\.(?:b64|v2\.b32|v2\.u32|u64)", ptx)),
     }
@@ -76,5 +87,6 @@ if __name__ == "__main__":
         "no bias": report(DENSE, True, bias=False),
         "no bias, odd channels": report(ODD_CHANNELS, False, residual=True, bias=False),
         "lines": report(DEPTHWISE, False),
+        "flat": report(FEW_CHANNELS, False, forced=FLAT),
     }
     print(json.dumps(kernels))
