@@ -1,9 +1,11 @@
-"""Random geometries, tensors and schedules for gpu_correctness.py."""
+"""Random geometries, tensors and schedules, for the benchmarks and for the kernels' tests."""
 
 from __future__ import annotations
 
+import itertools
 import random
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -27,21 +29,64 @@ MOST_UNROLLED = 512
 MOST_MERGED = 64
 
 
-def draw_spec(rng: random.Random) -> ConvTransposeSpec:
-    """Geometry with any stride, dilation, crop and grouping."""
-    n = rng.choice((1, 1, 2, 2, 2, 3))
-    most = {1: 17, 2: 6, 3: 4}[n]
-    kernel = tuple(rng.randint(1, most) for _ in range(n))
-    strides = tuple(rng.randint(1, {1: 9, 2: 5, 3: 3}[n]) for _ in range(n))
-    dilations = tuple(rng.choice((1, 1, 1, 2, 3, 4)) for _ in range(n))
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """What geometry is drawn from; likely values more than once.
+
+    Attributes:
+        axes: Number of spatial axes.
+        kernel, stride: The most for one, two and three axes.
+        dilations, groups: Of an axis, of the node.
+        channels: Of a group, in and out.
+    """
+
+    axes: tuple[int, ...] = (1, 1, 2, 2, 2, 3)
+    kernel: tuple[int, int, int] = (17, 6, 4)
+    stride: tuple[int, int, int] = (9, 5, 3)
+    dilations: tuple[int, ...] = (1, 1, 1, 2, 3, 4)
+    groups: tuple[int, ...] = (1, 1, 1, 2, 3, 8)
+    channels: tuple[tuple[int, ...], tuple[int, ...]] = (
+        (1, 2, 3, 4, 8, 12, 16, 24, 32, 40, 64),
+    ) * 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """What the tiles of a schedule are drawn from.
+
+    Attributes:
+        block_m, block_n, block_k, stages: Of the implicit GEMM.
+        resident_m, resident_n, resident_k, resident_warps: With the weight in shared memory.
+        workers: Programs that share the work then.
+    """
+
+    block_m: tuple[int, ...] = (16, 32, 64, 128)
+    block_n: tuple[int, ...] = (16, 32, 64)
+    block_k: tuple[int, ...] = (16, 32)
+    stages: tuple[int, ...] = (2, 3)
+    resident_m: tuple[int, ...] = (64, 128)
+    resident_n: tuple[int, ...] = (32, 64)
+    resident_k: tuple[int, ...] = (16, 32, 64)
+    resident_warps: tuple[int, ...] = (4, 8)
+    workers: tuple[int, ...] = (1, 3, 132)
+
+
+LARGE, LARGE_TILES = Ranges(), Tiles()
+
+
+def draw_spec(rng: random.Random, ranges: Ranges = LARGE) -> ConvTransposeSpec:
+    """Geometry with any stride, dilation (gcd > 1 included), crop, output_padding and grouping."""
+    n = rng.choice(ranges.axes)
+    kernel = tuple(rng.randint(1, ranges.kernel[n - 1]) for _ in range(n))
+    strides = tuple(rng.randint(1, ranges.stride[n - 1]) for _ in range(n))
+    dilations = tuple(rng.choice(ranges.dilations) for _ in range(n))
     crops = [
         tuple(rng.randint(0, (k - 1) * d) for k, d in zip(kernel, dilations, strict=True))
         for _ in range(2)
     ]
     extra = tuple(rng.randint(0, max(s, d)) for s, d in zip(strides, dilations, strict=True))
-    group = rng.choice((1, 1, 1, 2, 3, 8))
-    inner = rng.choice((1, 2, 3, 4, 8, 12, 16, 24, 32, 40, 64))
-    outer = rng.choice((1, 2, 3, 4, 8, 12, 16, 24, 32, 40, 64))
+    group = rng.choice(ranges.groups)
+    inner, outer = map(rng.choice, ranges.channels)
     return ConvTransposeSpec(
         group * inner, group * outer, group, kernel, strides, dilations, *crops, extra
     )
@@ -74,16 +119,28 @@ def draw_whole_lines(rng: random.Random) -> ConvTransposeSpec:
 def draw_sizes(rng: random.Random, spec: ConvTransposeSpec, word: int) -> tuple[int, ...]:
     """Spatial sizes whose output is not empty; the width is a multiple of `word`."""
     most = {1: 200, 2: 20, 3: 8}[spec.ndim]
-    while True:
-        *front, width = (rng.choice((1, rng.randint(1, most))) for _ in range(spec.ndim))
+
+    def draw(failed: int) -> tuple[int, ...]:
+        largest = most + 2 * failed
+        *front, width = (rng.choice((1, rng.randint(1, largest))) for _ in range(spec.ndim))
         # Odd sizes, and a width of whole words or not: few alignments to compile for.
-        sizes = (*(n | 1 for n in front), (width | 1) * word)
+        return (*(n | 1 for n in front), (width | 1) * word)
+
+    return sizes_with_output(spec, draw)
+
+
+def sizes_with_output(
+    spec: ConvTransposeSpec, draw: Callable[[int], tuple[int, ...]]
+) -> tuple[int, ...]:
+    """The first sizes whose output is not empty; `draw` is told how many failed so far."""
+    for failed in itertools.count():
+        sizes = draw(failed)
         try:
             spec.output_sizes(sizes)
         except GeometryError:
-            most += 2
             continue
         return sizes
+    raise AssertionError
 
 
 def draw_schedule(rng: random.Random, problem: Problem, x: torch.Tensor) -> Schedule:
@@ -95,30 +152,39 @@ def draw_schedule(rng: random.Random, problem: Problem, x: torch.Tensor) -> Sche
     kind = rng.choice(("chosen", "gemm", "gemm", "direct", "resident", "resident"))
     if problem.channels_last_in and problem.element_bytes == 2 and rng.random() < 0.5:
         kind = "resident"  # which reads x as fragments there alone
-    axes = lifted_axes(problem.spec)
     if kind == "chosen":
         return heuristics.choose(problem, device)
     if kind == "direct":
         return heuristics.direct_schedule(problem)
     merge = draw_merge(rng, problem)
     problem = problem.merged(merge)
-    able = [fusable(a) for a in axes]
-    small = prod(a.kernel for a in axes) * problem.spec.in_per_group <= MOST_UNROLLED
-    if kind == "resident" and all(able) and small:
+    small = prod(problem.spec.kernel) * problem.spec.in_per_group <= MOST_UNROLLED
+    if kind == "resident" and all_fusable(problem) and small:
         return replace(draw_resident(rng, problem, device), merge=merge)
-    fused = [f and rng.random() < 0.6 for f in able]
+    return replace(draw_gemm(rng, problem, device), merge=merge)
+
+
+def all_fusable(problem: Problem) -> bool:
+    """Whether the phases of every axis can be computed as one."""
+    return all(fusable(a) for a in lifted_axes(problem.spec))
+
+
+def draw_gemm(
+    rng: random.Random, problem: Problem, device: Device, tiles: Tiles = LARGE_TILES
+) -> Schedule:
+    """A schedule of the implicit GEMM with every switch drawn."""
+    fused = [fusable(a) and rng.random() < 0.6 for a in lifted_axes(problem.spec)]
     schedule = heuristics.gemm_schedule(problem, device, (fused[0], fused[1], fused[2]))
     return replace(
         schedule,
         aligned=(rng.random() < 0.5,) * 3,
-        block_m=rng.choice((16, 32, 64, 128)),
-        block_n=schedule.block_n if schedule.interleave else rng.choice((16, 32, 64)),
-        block_k=rng.choice((16, 32)),
+        block_m=rng.choice(tiles.block_m),
+        block_n=schedule.block_n if schedule.interleave else rng.choice(tiles.block_n),
+        block_k=rng.choice(tiles.block_k),
         warps=4,
-        stages=rng.choice((2, 3)),
+        stages=rng.choice(tiles.stages),
         flat=rng.random() < 0.4,
         k_major=rng.random() < 0.5,
-        merge=merge,
     )
 
 
@@ -129,22 +195,24 @@ def draw_merge(rng: random.Random, problem: Problem) -> int:
     return rng.choice([1, *(n for n in range(1, most + 1) if spec.group % n == 0)])
 
 
-def draw_resident(rng: random.Random, problem: Problem, device: Device) -> Schedule:
+def draw_resident(
+    rng: random.Random, problem: Problem, device: Device, tiles: Tiles = LARGE_TILES
+) -> Schedule:
     """A schedule that keeps the weight in shared memory."""
     base = heuristics.gemm_schedule(problem, device, (True, True, True))
     schedule = replace(
         base,
         kind=RESIDENT,
         aligned=(rng.random() < 0.5,) * 3,
-        block_m=rng.choice((64, 128)),
-        block_n=rng.choice((32, 64)),
-        block_k=min(base.block_k, rng.choice((16, 32, 64))),
-        warps=rng.choice((4, 8)),
+        block_m=rng.choice(tiles.resident_m),
+        block_n=rng.choice(tiles.resident_n),
+        block_k=min(base.block_k, rng.choice(tiles.resident_k)),
+        warps=rng.choice(tiles.resident_warps),
         stages=rng.choice((1, 1, 2)),
         flat=False,
         k_major=base.k_major or rng.random() < 0.3,
         column_tiles=rng.choice((1, 1, 2, 3)),
-        workers=rng.choice((1, 3, 132)),
+        workers=rng.choice(tiles.workers),
         prefetch=rng.choice((0, 1, 3)),
     )
     if rng.random() < 0.8:

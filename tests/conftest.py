@@ -14,6 +14,7 @@ import pytest
 from convt_onnx import OptimizeOptions, OptimizeResult, optimize
 from convt_onnx.cli import main
 
+from .benchmark import BENCHMARKS
 from .graph.building import op_types, write
 from .verify.judging import assert_same
 
@@ -23,7 +24,6 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 os.environ.pop("COLUMNS", None)
 
 CORPUS = Path(__file__).parents[2] / "shared"
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 @dataclass(frozen=True)

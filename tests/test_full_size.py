@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 # torch's newer exporter does not write EnCodec: its padding depends on the input's length.
 CASES = [
     ("vits-decoder", "dynamo"),
@@ -20,11 +16,10 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def full_size(monkeypatch):
+def full_size(load):
     for package in ("torch", "onnxscript", "transformers"):
         pytest.importorskip(package, reason=f"{package} is not installed")
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("full_size")
+    return load("full_size")
 
 
 @pytest.mark.parametrize(("name", "exporter"), CASES)

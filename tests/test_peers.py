@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import onnx
@@ -23,9 +22,8 @@ up (float[1,2,2,2] x) => (float[1,4,4,4] y)
 
 
 @pytest.fixture
-def peers(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module("peers")
+def peers(load):
+    return load("peers")
 
 
 @pytest.fixture(params=PEERS)

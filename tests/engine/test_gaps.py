@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -15,13 +12,10 @@ from convt_onnx.reasons import REASONS
 from ..graph.building import array, as_inputs, model, with_function, write
 from .simulating import assert_means, means, optimised
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def sweep(monkeypatch, rtx):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("tensorrt_sweep")
+def sweep(load, rtx):
+    return load("tensorrt_sweep")
 
 
 def check_sweep(sweep, rtx, folder, count, seed):

@@ -6,18 +6,15 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from convt_onnx.errors import GeometryError
-from convt_onnx.plugins.conv_transpose import heuristics, op
-from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
+from convt_onnx.plugins.conv_transpose import op
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
-from convt_onnx.plugins.conv_transpose.schedule import (
-    RESIDENT,
-    Schedule,
-    joinable,
-    takes_fragments,
-)
+from convt_onnx.plugins.conv_transpose.schedule import Schedule
 from convt_onnx.reference import conv_transpose as oracle
 from convt_onnx.spec import ConvTransposeSpec
+
+from ..benchmark import benchmark
+
+gpu_drawing = benchmark("gpu_drawing")
 
 # Largest error over the largest wanted value.
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
@@ -39,74 +36,49 @@ NARROW_GROUPS = (
 THREE_PHASES = ConvTransposeSpec(16, 8, 2, (3, 5), (2, 3), (1, 1), (1, 2), (0, 2), (1, 0))
 
 
+# Small, as the interpreter takes its time for each program and channel; tiles are large for it.
+SMALL = gpu_drawing.Ranges(
+    axes=(1, 2, 2, 3),
+    kernel=(7, 3, 3),
+    stride=(4, 4, 4),
+    dilations=(1, 1, 2, 3),
+    groups=(1, 1, 2, 3),
+    channels=((1, 2, 5, 16), (1, 3, 4, 16)),
+)
+TILES = gpu_drawing.Tiles(
+    block_m=(64,),
+    block_n=(64,),
+    resident_m=(32, 64),
+    resident_n=(16, 32, 64),
+    resident_k=(16, 32),
+    workers=(1, 2, 3),
+)
+
+
 def draw_spec(rng: random.Random) -> ConvTransposeSpec:
-    """Any stride, dilation (gcd > 1 included), crop, output_padding and grouping."""
-    n = rng.choice((1, 2, 2, 3))
-    kernel = tuple(rng.randint(1, 7 if n == 1 else 3) for _ in range(n))
-    strides = tuple(rng.randint(1, 4) for _ in range(n))
-    dilations = tuple(rng.choice((1, 1, 2, 3)) for _ in range(n))
-    crops = [
-        tuple(rng.randint(0, (k - 1) * d) for k, d in zip(kernel, dilations, strict=True))
-        for _ in range(2)
-    ]
-    extra = tuple(rng.randint(0, max(s, d)) for s, d in zip(strides, dilations, strict=True))
-    group = rng.choice((1, 1, 2, 3))
-    inner, outer = rng.choice((1, 2, 5, 16)), rng.choice((1, 3, 4, 16))
-    return ConvTransposeSpec(
-        group * inner, group * outer, group, kernel, strides, dilations, *crops, extra
-    )
+    """A small geometry of any kind."""
+    return gpu_drawing.draw_spec(rng, SMALL)
 
 
 def draw_sizes(rng: random.Random, spec: ConvTransposeSpec, most: int = 5) -> tuple[int, ...]:
     """Small sizes whose output is not empty."""
-    while True:
-        sizes = tuple(rng.randint(1, most) for _ in range(spec.ndim))
-        try:
-            spec.output_sizes(sizes)
-        except GeometryError:
-            most += 1
-            continue
-        return sizes
+    return gpu_drawing.sizes_with_output(
+        spec, lambda failed: tuple(rng.randint(1, most + failed) for _ in range(spec.ndim))
+    )
 
 
 def draw_schedule(rng: random.Random, problem: Problem) -> Schedule:
-    """A schedule of the implicit GEMM with every switch drawn; tiles large, as programs cost."""
-    fused = [fusable(a) and rng.random() < 0.6 for a in lifted_axes(problem.spec)]
-    base = heuristics.gemm_schedule(problem, Device(), (fused[0], fused[1], fused[2]))
-    return replace(
-        base,
-        aligned=(rng.random() < 0.5,) * 3,
-        block_m=64,
-        block_n=64,
-        block_k=rng.choice((16, 32)),
-        flat=rng.random() < 0.4,
-        k_major=rng.random() < 0.5,
-        round_x=problem.tf32 and rng.random() < 0.5,
-    )
+    """A schedule of the implicit GEMM with every switch drawn."""
+    schedule = gpu_drawing.draw_gemm(rng, problem, Device(), TILES)
+    return replace(schedule, round_x=problem.tf32 and rng.random() < 0.5)
 
 
 def draw_resident(rng: random.Random, problem: Problem) -> Schedule | None:
     """A schedule that keeps the weight in shared memory, or None where an axis cannot be fused."""
-    if not all(fusable(a) for a in lifted_axes(problem.spec)):
+    if not gpu_drawing.all_fusable(problem):
         return None
-    schedule = replace(
-        heuristics.gemm_schedule(problem, Device(), (True, True, True)),
-        kind=RESIDENT,
-        aligned=(rng.random() < 0.5,) * 3,
-        block_m=rng.choice((32, 64)),
-        block_n=rng.choice((16, 32, 64)),
-        block_k=rng.choice((16, 32)),
-        flat=False,
-        k_major=rng.random() < 0.5,
-        round_x=problem.tf32 and rng.random() < 0.5,
-        stages=rng.choice((1, 1, 2)),
-        column_tiles=rng.choice((1, 1, 2, 3)),
-        workers=rng.choice((1, 2, 3)),
-        prefetch=rng.choice((0, 1, 2)),
-    )
-    if not takes_fragments(problem, schedule) or rng.random() < 0.3:
-        return schedule
-    return replace(schedule, fragments=True, joined=rng.choice(joinable(problem, schedule)))
+    schedule = gpu_drawing.draw_resident(rng, problem, Device(), TILES)
+    return replace(schedule, round_x=problem.tf32 and rng.random() < 0.5)
 
 
 def operands(
