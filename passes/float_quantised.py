@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convt_onnx.graph.cleanup import remove_unused
-from convt_onnx.graph.emitter import Emitter, NamePool
+from convt_onnx.graph.emitter import Emitter, NamePool, emitter_at
 from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.operands import ConstantOperand, constant
 from convt_onnx.passes.base import Pass
@@ -68,22 +68,10 @@ class FloatQuantised(Pass):
                     yield f"{name}: folded"
                 elif target.quantised is None:
                     self.miss(node.name or value.name or "", "CT575", _what(node))
-                elif _in_floats(_emitter(model, node, names, opset), node, model.ir_version):
+                elif _in_floats(emitter_at(model, node, names, opset), node, model.ir_version):
                     yield f"{value.name}: computed in floats"
                 else:
                     self.miss(node.name or value.name or "", "CT515", _what(node))
-
-
-def _emitter(model: ir.Model, node: ir.Node, names: NamePool, opset: int) -> Emitter:
-    assert isinstance(node.graph, ir.Graph)
-    return Emitter(
-        node.graph,
-        opset=opset,
-        inline_constants=model.ir_version < 4,
-        names=names,
-        prefix=node.name or node.outputs[0].name or node.op_type,
-        cache={},
-    )
 
 
 def _is(node: ir.Node, op_type: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import onnx_ir as ir
 
-from convt_onnx.graph.emitter import Emitter, NamePool
+from convt_onnx.graph.emitter import Emitter, NamePool, emitter_at
 from convt_onnx.graph.operands import float_attribute
 from convt_onnx.passes.base import Pass
 
@@ -40,19 +40,11 @@ class ReplaceRemoved(Pass):
         names = NamePool(model)
         graphs = [model.graph, *model.graph.subgraphs()]
         for node in [n for graph in graphs for n in graph if n.op_type in RULES]:
-            graph = node.graph
-            if node.domain not in ("", "ai.onnx") or not isinstance(graph, ir.Graph):
+            if node.domain not in ("", "ai.onnx"):
                 continue
             if any(a.is_ref() for a in node.attributes.values()):
                 continue
-            em = Emitter(
-                graph,
-                opset=opset,
-                inline_constants=model.ir_version < 4,
-                names=names,
-                prefix=node.name or node.op_type,
-                cache={},
-            )
+            em = emitter_at(model, node, names, opset)
             result = RULES[node.op_type](em, node)
             if result is not None:
                 op_type, output = node.op_type, node.outputs[0].name

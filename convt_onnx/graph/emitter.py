@@ -244,3 +244,16 @@ class Emitter:
         result.type, result.shape = old.type, old.shape
         result.doc_string = old.doc_string
         result.metadata_props.update(old.metadata_props)
+
+
+def emitter_at(model: ir.Model, node: ir.Node, names: NamePool, opset: int) -> Emitter:
+    """For what takes the place of one node of the main graph or of a subgraph, nothing shared."""
+    assert isinstance(node.graph, ir.Graph)
+    return Emitter(
+        node.graph,
+        opset=opset,
+        inline_constants=model.ir_version < 4,
+        names=names,
+        prefix=node.name or node.outputs[0].name or node.op_type,
+        cache={},
+    )
