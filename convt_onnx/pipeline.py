@@ -18,6 +18,7 @@ from convt_onnx.passes.fold_pads import FoldPads
 from convt_onnx.passes.fold_weights import FoldWeights
 from convt_onnx.passes.inline_functions import InlineFunctions
 from convt_onnx.passes.lower import Lower
+from convt_onnx.passes.replace_off_device import ReplaceOffDevice
 from convt_onnx.passes.replace_removed import ReplaceRemoved
 from convt_onnx.passes.restore_plugins import RestorePlugins
 from convt_onnx.passes.standard_quantisers import StandardQuantisers
@@ -30,6 +31,7 @@ PREPARATIONS: tuple[type[Pass], ...] = (
     RestorePlugins,
     InlineFunctions,
     ReplaceRemoved,
+    ReplaceOffDevice,
     StandardQuantisers,
     FloatQuantised,
     FoldWeights,

@@ -55,6 +55,8 @@ class Target:
             for any.
         off_device_integers: Integer types that DequantizeLinear takes on the CPU alone, though
             the target has a device.
+        off_device_operators: Operators that the target has on the CPU alone, though it has a
+            device, and that others can stand in for.
         functions_by_domain: Whether functions of one name in several domains, or overloads, are
             told apart, and attributes that a function takes from its call are read.
         removed_operators: Whether operators that ONNX has taken back (Crop, Affine) still run.
@@ -88,6 +90,7 @@ class Target:
     depthwise_island: frozenset[ir.DataType] = frozenset()
     quantised: frozenset[ir.DataType] | None = None
     off_device_integers: frozenset[ir.DataType] = frozenset()
+    off_device_operators: frozenset[str] = frozenset()
     functions_by_domain: bool = True
     removed_operators: bool = True
     # A GEMM on a CPU core.
@@ -173,6 +176,7 @@ TARGETS: dict[str, Target] = {
             same_auto_pad=False,
             float_weights=True,
             off_device_integers=frozenset({ir.DataType.INT32}),
+            off_device_operators=frozenset({"Hardmax", "BitShift"}),
             plugin=OVERLOAD,
         ),
         TENSORRT,

@@ -47,6 +47,15 @@ REASONS = (
         "copied over the bus in every run. The target ort-cuda folds constants (the biases of "
         "quantised layers) into floats; integers that are computed when the model runs stay. ONNX "
         "Runtime's optimiser makes such biases int32 again unless the session options have "
-        "session.disable_quant_qdq = 1, which convt_onnx.Session sets on CUDA.",
+        "session.disable_quant_qdq = 1, which convt_onnx.Session sets on CUDA, and "
+        "convt_onnx.ort.provider.keep_on_device in options of your own.",
+    ),
+    Reason(
+        "CT576",
+        "leaves the GPU: operator",
+        "ONNX Runtime's CUDA provider has no kernel for this operator, so it runs on the CPU, "
+        "with a copy of its inputs and one of its output over the bus in every run. The target "
+        "ort-cuda writes Hardmax and BitShift in operators that the provider has, where their "
+        "element type is known.",
     ),
 )
