@@ -19,6 +19,7 @@ from convt_onnx.graph.node import (
     ConvTransposeNode,
     FoundNode,
     UnreadNode,
+    every_node,
     find_nodes,
     read_attributes,
     read_node,
@@ -67,7 +68,7 @@ def find_gaps(model: ir.Model, shapes: Shapes, target: Target) -> Iterator[Gap]:
     """
     if target.functions_by_domain:
         return
-    for node in _all_nodes(model):
+    for node in every_node(model):
         if node.op_type in REMOVED and node.domain in ("", "ai.onnx"):
             yield Gap(node.name or "", target.name, "refused", Refusal("CT516", node.op_type))
     yield from (
@@ -78,11 +79,6 @@ def find_gaps(model: ir.Model, shapes: Shapes, target: Target) -> Iterator[Gap]:
         read = read_node(found.node, found.path, model.ir_version, found.visible(shapes))
         for effect, reason in _findings(found, read, target):
             yield Gap(found.path, target.name, effect, reason)
-
-
-def _all_nodes(model: ir.Model) -> Iterator[ir.Node]:
-    for graph in (model.graph, *(f.graph for f in model.functions.values())):
-        yield from ir.traversal.RecursiveGraphIterator(graph)
 
 
 def _shared_names(model: ir.Model) -> list[tuple[str, int]]:

@@ -42,7 +42,7 @@ class NodeReport:
 class Inspection:
     """A model: size in bytes, nodes in all graphs, and a report for each ConvTranspose.
 
-    `off_device` names each ConvTranspose that a target's device leaves to another, as the file is;
+    `off_device` names each node that a target's device leaves to another, as the file is;
     `gaps` what TensorRT would refuse or get wrong in it, `left_alone` what is a transposed
     convolution but not the standard operator.
     """

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import onnx_ir as ir
 
-from convt_onnx.graph.node import find_nodes
+from convt_onnx.graph.node import every_node, find_nodes
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
 class OffDevice:
-    """A ConvTranspose, as it stands in the file, that leaves the device of a target."""
+    """A node, as it stands in the file, that leaves the device of a target."""
 
     node: str
     target: str
@@ -21,15 +22,36 @@ class OffDevice:
 
 
 def off_device(model: ir.Model, target: Target) -> tuple[OffDevice, ...]:
-    """Every ConvTranspose of a model that the target's device would leave to another, and why.
+    """Every node of a model that the target's device is known to leave to another, and why.
 
     Nothing for a target without a device of its own. Element types are those that the values
     declare; attributes that come from the caller of a function are not judged.
     """
     if not target.device:
         return ()
-    found = ((f.path, _reason(f.node, target)) for f in find_nodes(model))
+    ours = ((f.path, _reason(f.node, target)) for f in find_nodes(model))
+    others = ((_name(n), _other_reason(n, target)) for n in every_node(model))
+    found = chain(ours, others)
     return tuple(OffDevice(path, target.name, why) for path, why in found if why is not None)
+
+
+def _name(node: ir.Node) -> str:
+    return node.name or node.outputs[0].name or node.op_type
+
+
+def _other_reason(node: ir.Node, target: Target) -> Refusal | None:
+    """Of a node that is no ConvTranspose."""
+    if node.domain not in ("", "ai.onnx"):
+        return None
+    if node.op_type in target.off_device_operators:
+        return Refusal("CT576", node.op_type)
+    if node.op_type == "DequantizeLinear" and node.inputs[0] is not None:
+        integers = node.inputs[0]
+        known = ir.convenience.get_const_tensor(integers)
+        dtype = integers.dtype if known is None else known.dtype
+        if dtype in target.off_device_integers:
+            return Refusal("CT575", f"{integers.name} of type {dtype}")
+    return None
 
 
 def _reason(node: ir.Node, target: Target) -> Refusal | None:

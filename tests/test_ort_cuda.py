@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
@@ -40,6 +41,24 @@ def test_names_what_leaves_the_gpu_and_keeps_it_there(optimized, tmp_path, attri
     assert any(f"({reason[1]}) in the original" in note for note in done.result.notes)
     assert set(done.ops) <= {"ConvTranspose", "Slice"}
     done.check()
+
+
+def test_names_other_nodes_that_leave_the_gpu_and_keeps_them_there(optimized, tmp_path):
+    text = """g (float[2,3,7] x, float[3,5] m, uint32[4] k) => (float[] y, float[] h, uint32[] n)
+    { b = DequantizeLinear (q, s) y = ConvTranspose (x, w, b) h = Hardmax (m)
+      [shift] n = BitShift <direction="LEFT"> (k, k) }"""
+    q = np.array([3, -4, 500, 7], np.int32)
+    proto = model(text, w=array(3, 4, 3), q=q, s=np.float32(0.01))
+    result = inspect(write(proto, tmp_path), ["ort-cuda", "ort-cpu"])
+    found = [(o.node, o.target, o.reason.id, o.reason.detail) for o in result.off_device]
+    assert found == [
+        ("b", "ort-cuda", "CT575", "q of type INT32"),
+        ("h", "ort-cuda", "CT576", "Hardmax"),
+        ("shift", "ort-cuda", "CT576", "BitShift"),
+    ]
+    done = optimized(proto, "ort-cuda")
+    assert away(done.after, tmp_path) == []
+    assert "h leaves the GPU: operator (Hardmax) in the original" in done.result.notes
 
 
 @pytest.mark.parametrize(

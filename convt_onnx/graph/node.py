@@ -118,6 +118,12 @@ def find_nodes(model: ir.Model) -> Iterator[FoundNode]:
                 yield FoundNode(node, _unique(path, seen), opset, body, inside)
 
 
+def every_node(model: ir.Model) -> Iterator[ir.Node]:
+    """Every node of the main graph, subgraphs and functions."""
+    for graph in (model.graph, *(f.graph for f in model.functions.values())):
+        yield from _walk(graph)
+
+
 def _walk(graph: ir.Graph) -> Iterator[ir.Node]:
     """Nodes in order, subgraphs behind their node; onnx-ir's own iterator takes twice as long."""
     for node in graph:

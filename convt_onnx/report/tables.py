@@ -12,6 +12,7 @@ from convt_onnx.decision import Decision
 from convt_onnx.gaps import Gap
 from convt_onnx.inspection import Inspection, NodeReport
 from convt_onnx.passes.base import Miss
+from convt_onnx.placement import OffDevice
 from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.report.geometry import epilogue_text, geometry_text
 from convt_onnx.report.printable import escape
@@ -34,9 +35,7 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
         console.print(escape(f"{other.node or '?'}: left alone: {refusal_text(other.reason)}"))
     for n in result.nodes:
         _print_node(console, n)
-        for away in result.off_device:
-            if away.node == n.path:
-                console.print(escape(f"  {away.target:12} as it is: {refusal_text(away.reason)}"))
+        _print_away(console, [away for away in result.off_device if away.node == n.path])
         _print_gaps(console, [g for g in result.gaps if g.node == n.path])
         if verbose:
             for d in n.decisions:
@@ -46,6 +45,14 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
     for name in dict.fromkeys(g.node for g in result.gaps if g.node not in paths):
         console.print(f"\n{escape(name)}", style="bold")
         _print_gaps(console, [g for g in result.gaps if g.node == name])
+    for name in dict.fromkeys(a.node for a in result.off_device if a.node not in paths):
+        console.print(f"\n{escape(name)}", style="bold")
+        _print_away(console, [a for a in result.off_device if a.node == name])
+
+
+def _print_away(console: Console, away: Sequence[OffDevice]) -> None:
+    for one in away:
+        console.print(escape(f"  {one.target:12} as it is: {refusal_text(one.reason)}"))
 
 
 def _print_gaps(console: Console, gaps: Sequence[Gap]) -> None:
