@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from convt_onnx.verify.session import onnxruntime
 
 # ONNX Runtime's own copies between devices: what a node on another provider costs besides.
 COPIES = frozenset({"MemcpyToHost", "MemcpyFromHost"})
+# What shapes are computed in, and more numbers than any shape or list of pads has.
+SIZE_TYPES = frozenset({"int64", "int32", "bool"})
+MAX_SIZES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +29,8 @@ class RanNode:
         name, op_type: As the session's optimised graph has them.
         provider: Where it ran.
         us: Time of one run on the calling thread.
-        sizes_only: Whether it makes nothing but integers: shape arithmetic, which ONNX Runtime
-            keeps on the CPU on purpose.
+        sizes_only: Whether it makes nothing but a few integers: shape arithmetic, which ONNX
+            Runtime keeps on the CPU on purpose.
     """
 
     name: str
@@ -69,7 +73,8 @@ def check_placement(
     """Run a model once under its profiler.
 
     Args:
-        session_options: As the application makes them; profiling is switched on in it.
+        session_options: As the application makes them (see `provider.keep_on_device`); profiling
+            is switched on in it.
         model: A file, or its bytes.
         feeds: Inputs by name: NumPy arrays, or onnxruntime.OrtValue for types that NumPy lacks.
         providers: As InferenceSession takes them; the first one should run everything.
@@ -102,16 +107,17 @@ def read_profile(events: Sequence[Mapping[str, Any]]) -> tuple[RanNode, ...]:
             str(e["args"]["op_name"]),
             str(e["args"]["provider"]),
             float(e["dur"]),
-            _integers_only(e["args"]),
+            _sizes_only(e["args"]),
         )
         for e in events
         if e.get("cat") == "Node" and e.get("args", {}).get("provider")
     )
 
 
-def _integers_only(arguments: Mapping[str, Any]) -> bool:
-    made = [kind for output in arguments.get("output_type_shape", ()) for kind in output]
-    return bool(made) and all("int" in kind or kind == "bool" for kind in made)
+def _sizes_only(arguments: Mapping[str, Any]) -> bool:
+    made = [kv for output in arguments.get("output_type_shape", ()) for kv in output.items()]
+    few = (kind in SIZE_TYPES and math.prod(shape) <= MAX_SIZES for kind, shape in made)
+    return bool(made) and all(few)
 
 
 def _value(value: Any) -> Any:

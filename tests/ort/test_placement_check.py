@@ -65,6 +65,24 @@ def test_strays_are_named_with_a_reason_but_not_shape_arithmetic():
     ]
 
 
+@pytest.mark.parametrize(
+    ("output", "sizes"),
+    [
+        ({"int64": [4, 2]}, True),
+        ({"int32": []}, True),
+        ({"bool": [1]}, True),
+        ({"int64": [2, 40]}, False),
+        ({"uint32": [3]}, False),
+        ({"int8": [1]}, False),
+        ({"float": [1]}, False),
+    ],
+)
+def test_a_few_integers_are_sizes(output, sizes):
+    (node,) = read_profile([event("n", "Gather", CPU, output)])
+    assert node.sizes_only == sizes
+    assert len(Placement("CUDAExecutionProvider", (node,)).strays) == (not sizes)
+
+
 def test_the_custom_op_is_in_the_profile(library, tmp_path):
     node = Node(make_record(SPECS["vocoder"]), (7,))
     found = check_placement(
