@@ -25,6 +25,7 @@ import onnx
 
 from convt_onnx import ConvtError, OptimizeOptions, optimize
 from convt_onnx.ort.placement_check import check_placement
+from convt_onnx.ort.provider import CUDA, keep_on_device
 from convt_onnx.ort.registration import register
 from convt_onnx.plugins.onnxruntime import build, kernel_file, store
 from convt_onnx.plugins.onnxruntime.wanted import Wanted, compile_text, wanted_kernels
@@ -34,7 +35,6 @@ from convt_onnx.verify.inputs import TYPES, candidates, from_file
 from convt_onnx.verify.session import RunError, Runner, Source
 from convt_onnx.verify.twin import float32_twin
 
-CUDA = "CUDAExecutionProvider"
 PROVIDERS = [(CUDA, {"use_tf32": "0"}), "CPUExecutionProvider"]
 VARIANTS = ("original", "standard", "plugin")
 # bfloat16 rounds to 4e-3 in every layer.
@@ -205,6 +205,8 @@ def _options(path: Path, variant: str) -> Any:
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    if variant != "original":
+        keep_on_device(options)
     if variant == "plugin":
         done = register(options, path, tf32=False)
         if not done.registered:

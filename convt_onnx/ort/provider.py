@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import io
 from functools import lru_cache
+from typing import Any
 
 from onnx import TensorProto, helper
 
 from convt_onnx.verify.session import onnxruntime
 
 CUDA = "CUDAExecutionProvider"
+# The optimiser would otherwise make float biases of quantised layers int32 again, which CUDA has
+# no kernel for.
+ON_DEVICE_ENTRIES = {"session.disable_quant_qdq": "1"}
 
 
 def preload_libraries() -> None:
@@ -21,6 +25,16 @@ def preload_libraries() -> None:
     """
     with contextlib.redirect_stdout(io.StringIO()):
         onnxruntime().preload_dlls()
+
+
+def keep_on_device(session_options: Any) -> Any:
+    """The options, an onnxruntime.SessionOptions, so that no optimisation moves nodes to the CPU.
+
+    For sessions on the CUDA provider; `convt_onnx.Session` does it itself.
+    """
+    for name, value in ON_DEVICE_ENTRIES.items():
+        session_options.add_session_config_entry(name, value)
+    return session_options
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from convt_onnx.errors import UsageError
-from convt_onnx.ort.provider import CUDA, preload_libraries
+from convt_onnx.ort.provider import CUDA, keep_on_device, preload_libraries
 from convt_onnx.ort.registration import Registration, register
 from convt_onnx.suggest import did_you_mean
 from convt_onnx.verify.session import one_line, onnxruntime
@@ -70,8 +70,7 @@ class Session:
         self.registration = Registration(Path(), False, "the CUDA provider is not used")
         if CUDA in [p if isinstance(p, str) else p[0] for p in chosen]:
             if session_options is None:
-                # The optimiser would make float biases int32 again, which CUDA has no kernel for.
-                options.add_session_config_entry("session.disable_quant_qdq", "1")
+                keep_on_device(options)
             self.registration = register(options, model, library=library, tf32=tf32)
         try:
             self.session = ort.InferenceSession(os.fspath(model), options, providers=chosen)

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 
 from convt_onnx.machine import cores, gpu, processor
-from convt_onnx.ort.provider import CUDA, cuda_works
+from convt_onnx.ort.provider import CUDA, cuda_works, keep_on_device
 from convt_onnx.plugin_node import DOMAIN
 from convt_onnx.verify.session import (
     CHECK_HELP,
@@ -66,6 +66,8 @@ class OrtRuntime:
     def _session(self, source: Source) -> Any:
         ort = onnxruntime()
         options = ort.SessionOptions()
+        if self.provider == CUDA:
+            keep_on_device(options)
         options.intra_op_num_threads = self.threads
         options.add_session_config_entry("session.force_spinning_stop", "1")
         options.add_session_config_entry(
