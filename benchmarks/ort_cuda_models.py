@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import onnx
 from gpu_suites import SUITES as GPU_SUITES
-from gpu_suites import Shape, shape
+from gpu_suites import Shape
 from onnx import helper, numpy_helper
+from ort_cuda_kinds import GROUPED, drawn
 from ort_cuda_report import FORCED
 
 from convt_onnx import OptimizeOptions, optimize
@@ -44,16 +45,7 @@ MODELS = {
     "unet": "full",
     "unet3d": "full",
 }
-# Grouped nodes of few channels, which `prediction.cuda_rules` knows by kind.
-GROUPED = (
-    shape("g2 32-32 k3 s2", 16, (32, 32), (24, 24), 3, 2, 1, 1, 2),
-    shape("g2 32-24 k4 s2", 16, (32, 24), (24, 24), 4, 2, 1, 0, 2),
-    shape("g8 64-32 k4 s2", 8, (64, 32), (64, 64), 4, 2, 1, 0, 8),
-    shape("g8 64-64 k3 s3", 8, (64, 64), (64, 64), 3, 3, 1, 0, 8),
-    shape("g8 64-64 k3 s4", 8, (64, 64), (64, 64), 3, 4, 1, 0, 8),
-    shape("g4 48-48 k5 s3", 8, (48, 48), (32, 32), 5, 3, 2, 0, 4),
-)
-SUITES = {**GPU_SUITES, "grouped": GROUPED}
+SUITES = {**GPU_SUITES, "grouped": GROUPED, "drawn": drawn()}
 # What takes longest to write.
 SLOW = ("fcn8s", "hifigan", "codec", "unet")
 # Forms of standard operators that are timed against each other, node by node.

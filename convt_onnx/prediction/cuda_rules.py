@@ -33,15 +33,19 @@ MANY_GROUPS = 4
 
 def faster_form(node: ConvTransposeNode, usable: Collection[str]) -> str | None:
     """The form that beats `keep` on the CUDA provider, None where none is known to."""
-    spec = node.spec
-    few = 1 < spec.in_per_group <= FEW_CHANNELS and spec.out_per_group <= FEW_CHANNELS
-    if spec.group == 1 or not few or max(spec.strides) == 1:
-        return None
     half = node.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-    if not (_uneven_in_half(spec) if half else _slow_in_float(spec)):
+    if not slower_natively(node.spec, half=half):
         return None
     order = ("phases", "phases-window") if half else ("phases-window", "phases")
     return next((form for form in order if form in usable), None)
+
+
+def slower_natively(spec: ConvTransposeSpec, *, half: bool) -> bool:
+    """Whether the kind is one for which cuDNN's transposed convolution took longer."""
+    few = 1 < spec.in_per_group <= FEW_CHANNELS and spec.out_per_group <= FEW_CHANNELS
+    if spec.group == 1 or not few or max(spec.strides) == 1:
+        return False
+    return _uneven_in_half(spec) if half else _slow_in_float(spec)
 
 
 def _uneven_in_half(spec: ConvTransposeSpec) -> bool:
