@@ -5,9 +5,13 @@ from __future__ import annotations
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.passes.base import Context
 from convt_onnx.passes.lower import Lower
+from convt_onnx.placement import OffDevice
 from convt_onnx.plugin_node import DOMAIN
 from convt_onnx.reasons import REASONS
 from convt_onnx.verify import Verification
+
+# Nodes of one reason that a note each is for.
+NAMED_EACH = 4
 
 
 def notes_on(
@@ -28,10 +32,7 @@ def notes_on(
     foreign = [m.node for m in context.misses if m.reason.id == "CT548"]
     if foreign:
         notes.append(f"nodes of {DOMAIN} that this version did not write: {', '.join(foreign)}")
-    notes += [
-        f"{away.node} {REASONS[away.reason.id].title} ({away.reason.detail}) in the original"
-        for away in context.off_device
-    ]
+    notes += _off_device(context)
     notes += _without_plugin(context)
     main = {n.path for n in context.nodes}
     inner = [d.path for d in context.decisions if d.form is not None and d.path not in main]
@@ -45,6 +46,22 @@ def notes_on(
     if loaded.unknown_fields:
         notes.append(f"fields that this version does not know: {', '.join(loaded.unknown_fields)}")
     return tuple(notes)
+
+
+def _off_device(context: Context) -> list[str]:
+    """The nodes that left the device; those beyond a few of one reason are counted."""
+    by_reason: dict[str, list[OffDevice]] = {}
+    for away in context.off_device:
+        by_reason.setdefault(away.reason.id, []).append(away)
+    notes = []
+    for id, nodes in by_reason.items():
+        title = REASONS[id].title
+        notes += [
+            f"{n.node} {title} ({n.reason.detail}) in the original" for n in nodes[:NAMED_EACH]
+        ]
+        if len(nodes) > NAMED_EACH:
+            notes.append(f"{len(nodes) - NAMED_EACH} more: {title}; `inspect` names them")
+    return notes
 
 
 def _without_plugin(context: Context) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -59,6 +60,16 @@ def test_names_other_nodes_that_leave_the_gpu_and_keeps_them_there(optimized, tm
     done = optimized(proto, "ort-cuda")
     assert away(done.after, tmp_path) == []
     assert "h leaves the GPU: operator (Hardmax) in the original" in done.result.notes
+
+
+def test_many_nodes_that_leave_the_gpu_are_counted(optimized):
+    shifts = "".join(f'k{i + 1} = BitShift <direction="LEFT"> (k{i}, k0) ' for i in range(6))
+    text = f"""g (float[2,3,7] x, uint32[4] k0) => (float[] y, uint32[] k6)
+    {{ {shifts} y = ConvTranspose (x, w) }}"""
+    proto = onnx.shape_inference.infer_shapes(model(text, w=array(3, 4, 3)))
+    notes = [n for n in optimized(proto, "ort-cuda").result.notes if "leaves the GPU" in n]
+    assert [n.split()[0] for n in notes] == ["k1", "k2", "k3", "k4", "2"]
+    assert notes[-1] == "2 more: leaves the GPU: operator; `inspect` names them"
 
 
 @pytest.mark.parametrize(
