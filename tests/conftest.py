@@ -16,14 +16,13 @@ from convt_onnx.cli import main
 
 from .benchmark import BENCHMARKS
 from .graph.building import op_types, write
+from .shared_models import SHARED
 from .verify.judging import assert_same
 
 # Triton decides when it is first imported, which any test that exports with torch may do.
 os.environ.setdefault("TRITON_INTERPRET", "1")
 # pytest-xdist says how wide a terminal is; a pipe has no width.
 os.environ.pop("COLUMNS", None)
-
-CORPUS = Path(__file__).parents[2] / "shared"
 
 
 @dataclass(frozen=True)
@@ -143,9 +142,9 @@ def optimized(tmp_path):
 @pytest.fixture
 def corpus() -> Path:
     """The shared models that may not be copied into the project."""
-    if not CORPUS.is_dir():
+    if not SHARED.is_dir():
         pytest.skip("the shared corpus is not here")
-    return CORPUS
+    return SHARED
 
 
 @pytest.fixture

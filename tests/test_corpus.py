@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx
 import pytest
 
@@ -11,24 +9,9 @@ from convt_onnx import OptimizeOptions, VerifyOptions, optimize
 from convt_onnx.errors import GeometryError
 from convt_onnx.targets import TARGETS
 
-SHARED = Path(__file__).parent.parent.parent / "shared"
-SLOW = ("candy_style_transfer",)
-INVALID = ("064_", "077_")
-MODELS = [
-    pytest.param(path, marks=[pytest.mark.long] if path.stem in SLOW else [])
-    for folder in ("cases", "corpus")
-    for path in sorted((SHARED / folder).rglob("*.onnx"))
-]
+from .shared_models import INVALID, MODELS, inputs_beside, label
+
 pytestmark = pytest.mark.skipif(not MODELS, reason="the shared corpus is not beside the checkout")
-
-
-def inputs_beside(path):
-    names = (path.with_suffix(".npz"), path.with_name("inputs.npz"), path.with_name("data_0.npz"))
-    return next((p for p in names if p.is_file()), None)
-
-
-def label(value):
-    return value if isinstance(value, str) else str(value.relative_to(SHARED))
 
 
 def conv_transposes(path):

@@ -18,14 +18,13 @@ from convt_onnx.decide import Choice
 from convt_onnx.passes.base import Context
 from convt_onnx.targets import get_target
 
+from .shared_models import INVALID, SHARED, SLOW
+
 ROOT = Path(__file__).parents[1]
-SHARED = ROOT.parent / "shared"
 # The others take some of these nodes apart again where they must.
 TARGETS = ("ort-cpu", "portable")
-SLOW = ("candy_style_transfer",)
 # Single nodes: little stands around them.
 UNITS = "unit"
-INVALID = ("064_", "077_")
 FOLDERS = (ROOT / "models", SHARED / "cases", SHARED / "corpus")
 MODELS = [
     pytest.param(path, marks=[pytest.mark.long] if path.stem in SLOW or UNITS in path.parts else [])

@@ -11,11 +11,11 @@ import pytest
 
 from convt_onnx import OptimizeOptions, optimize
 
-from .conftest import CORPUS
 from .graph.building import op_types
+from .shared_models import SHARED
 from .verify.judging import run
 
-FOLDERS = sorted(p.parent.name for p in (CORPUS / "cases").glob("*/expected.npz"))
+FOLDERS = sorted(p.parent.name for p in (SHARED / "cases").glob("*/expected.npz"))
 
 
 def runnable(proto):

@@ -10,8 +10,9 @@ import pytest
 
 from convt_onnx import OptimizeOptions, optimize
 
+from .shared_models import SHARED
+
 REPOSITORY = Path(__file__).parents[1]
-SHARED = REPOSITORY.parent / "shared"
 CASES = ("008", "012", "013", "015", "017")
 FORMS = ("gemm", "phases", "phases-window", "phases-split", "overlap-add", "zero-insertion")
 

@@ -12,8 +12,8 @@ from convt_onnx.engine.profiles import read_profiles
 from convt_onnx.errors import GeometryError, MissingPartError, UsageError
 
 from ..graph.building import array, model, write
-from ..test_corpus import INVALID, MODELS, inputs_beside, label
-from .test_corpus import IMPOSSIBLE, profile
+from ..shared_models import INVALID, MODELS, inputs_beside, label
+from .shared_models import IMPOSSIBLE, profile
 
 CASES = [p for p in MODELS if "cases" in p.values[0].parts]
 

@@ -10,7 +10,9 @@ from onnx import ModelProto
 from convt_onnx.model_io import infer_shapes, load, save
 from convt_onnx.model_io.walk import owners
 
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
+from ..shared_models import SHARED
+
+CORPUS = SHARED / "corpus"
 # Its nodes are out of order; ONNX Runtime and load() sort them.
 UNSORTED = {"fcn8s_fp16.onnx"}
 

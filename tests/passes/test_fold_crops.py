@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from convt_onnx.passes.canonical_pads import CanonicalPads
@@ -10,29 +9,7 @@ from convt_onnx.passes.fold_crops import FoldCrops
 
 from ..graph.building import array, initializer_names, ints, model, op_types
 from ..verify.judging import assert_close, assert_same, random_feeds, run
-
-HUGE = (1 << 63) - 1
-UP = "y = ConvTranspose <strides=[2]> (x, w, b)"
-UP2 = "y = ConvTranspose <strides=[2,2]> (x, w, b)"
-
-
-def graph(nodes, x="float[1,3,7]", inputs="", outputs="float[] z"):
-    return f"g ({x} x{inputs}) => ({outputs}) {{ {nodes} }}"
-
-
-def one(nodes, x="float[1,3,7]", kernel=(5,), opset=17, **arrays):
-    """x -> ConvTranspose to 4 channels -> nodes -> z."""
-    weight = array(3, 4, *kernel)
-    return model(graph(nodes, x), opset=opset, w=weight, b=array(4, seed=1), **arrays)
-
-
-def bounds(starts, ends, axes, steps=None):
-    arrays = {"s": ints(*starts), "e": ints(*ends), "a": ints(*axes)}
-    return arrays if steps is None else {**arrays, "t": ints(*steps)}
-
-
-def pads(applied):
-    return applied.attributes["pads"], applied.attributes["output_padding"]
+from .cropping import HUGE, OF_Y, UP, UP2, bounds, graph, numbers, one, pads
 
 
 def assert_folded(apply, before, begin_end, output_padding=None, sizes=(), reference=None):
@@ -161,17 +138,7 @@ def test_the_legacy_crop(apply, attributes, wanted):
     assert_close(run(applied.after, feeds), run(before, feeds))
 
 
-OF_Y = "q = Shape (y) h = Slice (q, two, three, zero)"
 OF_X = "q = Shape (x) g = Gather (q, axis) i = Mul (g, scale) j = Add (i, three0)"
-NUMBERS = {
-    "zero": ints(0),
-    "one": ints(1),
-    "two": ints(2),
-    "three": ints(3),
-    "axis": np.array(2, np.int64),
-    "scale": np.array(2, np.int64),
-    "three0": np.array(3, np.int64),
-}
 
 
 @pytest.mark.parametrize(
@@ -202,11 +169,6 @@ def test_bounds_computed_from_sizes(apply, chain, wanted):
     text = graph(nodes, "float[N,3,L]").replace("Split (q)", "Split (q)")
     before = model(text, w=array(3, 4, 5), b=array(4), **numbers(nodes))
     assert_folded(apply, before, wanted, sizes=(1, 2, 6))
-
-
-def numbers(nodes):
-    words = set(nodes.replace("(", " ").replace(")", " ").replace(",", " ").split())
-    return {name: a for name, a in NUMBERS.items() if name in words}
 
 
 @pytest.mark.parametrize("x", ["float[N,3,L]", "float[N,3,?]", "float[1,3,7]", "float[]"])

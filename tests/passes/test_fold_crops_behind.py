@@ -10,7 +10,7 @@ from convt_onnx.passes.fold_crops import FoldCrops
 
 from ..graph.building import array, ints, model, op_types
 from ..verify.judging import assert_same
-from .test_fold_crops import HUGE, UP, UP2, bounds, graph, one, pads
+from .cropping import HUGE, UP, UP2, bounds, graph, one, pads
 
 ELEMENTWISE = [
     "z = {} (v)".replace("{}", kind).replace("(v)", "({v})")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx_ir as ir
 import pytest
 
@@ -16,8 +14,8 @@ from convt_onnx.passes.fold_weights import FoldWeights
 from convt_onnx.targets import get_target
 
 from ..graph.building import op_types
+from ..shared_models import SHARED
 
-SHARED = Path(__file__).parents[2].parent / "shared"
 ARCHITECTURES = "corpus/architectures"
 
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared is absent")

@@ -11,7 +11,7 @@ from convt_onnx.passes.fold_weights import FoldWeights
 
 from ..graph.building import array, braces, ints, model, op_types, with_function
 from ..verify.judging import assert_same, random_feeds
-from .test_fold_crops import OF_Y, UP, bounds, graph, numbers, one, pads
+from .cropping import OF_Y, UP, bounds, graph, numbers, one, pads
 
 
 def test_what_only_the_bounds_read_of_the_uncropped_size_goes(apply):

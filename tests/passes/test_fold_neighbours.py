@@ -19,26 +19,7 @@ from ..graph.building import (
     with_function,
 )
 from ..verify.judging import assert_close, assert_same, random_feeds, run
-
-BN = {
-    "gamma": array(6, seed=1),
-    "beta": array(6, seed=2),
-    "mean": array(6, seed=3),
-    "var": np.abs(array(6, seed=4)) + 0.3,
-}
-
-
-def behind(steps, *, group=2, bias=True, opset=17, dtype="float", shape="2,4,5,7", **arrays):
-    """y = `steps`(h), h a ConvTranspose of 4 channels in and 6 out with odd totals."""
-    operands = "x, w, b" if bias else "x, w"
-    text = f"""g ({dtype}[{shape}] x) => ({dtype}[] y) {{
-      [ct] h = ConvTranspose <strides=[2,3], pads=[1,0,0,1], group={group}> ({operands})
-      {steps} }}"""
-    kind = {"float": np.float32, "double": np.float64, "float16": np.float16}[dtype]
-    given = {"w": array(4, 6 // group, 3, 4), "b": array(6)} if bias else {"w": array(4, 3, 3, 4)}
-    given["w"] = array(4, 6 // group, 3, 4)
-    converted = {n: a.astype(kind) if a.dtype == np.float32 else a for n, a in given.items()}
-    return model(text, opset=opset, **converted, **arrays)
+from .neighbours import BN, behind, quantised
 
 
 def assert_folded(applied, *ops, tolerance=1e-5):
@@ -46,10 +27,6 @@ def assert_folded(applied, *ops, tolerance=1e-5):
     assert op_types(applied.after) == ["ConvTranspose"]
     assert [o.name for o in applied.after.graph.output] == list(applied.conv_transpose.output)
     assert_same(applied.before, applied.after, tolerance=tolerance)
-
-
-def misses(applied):
-    return [m.reason.id for m in applied.context.misses]
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -181,13 +158,6 @@ def test_a_summand_goes_into_the_bias_of_a_weight_known_at_run_time(apply):
     text = """g (float[1,4,5] x, float[4,6,3] w) => (float[] y) {
       [ct] h = ConvTranspose <strides=[2]> (x, w) y = Sub (h, c) }"""
     assert_folded(apply(model(text, c=array(6, 1)), FoldNeighbours), "Sub")
-
-
-def quantised(step):
-    text = f"""g (float[1,4,5] x) => (float[] y) {{
-      w = DequantizeLinear <axis=1> (v, s) [ct] h = ConvTranspose <strides=[2]> (x, w) {step} }}"""
-    values = np.random.default_rng(0).integers(-128, 128, (4, 6, 3)).astype(np.int8)
-    return model(text, opset=21, ir_version=10, v=values, s=np.abs(array(6)) + 0.01, c=array(6, 1))
 
 
 def test_a_summand_goes_into_the_bias_of_a_quantised_weight(apply):

@@ -7,7 +7,8 @@ import pytest
 
 from convt_onnx import optimize
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
+from ..shared_models import SHARED
+
 NEIGHBOURS = {"BatchNormalization", "Add", "Mul"}
 # Such nodes with a constant directly behind a ConvTranspose, before and after.
 COUNTS = {

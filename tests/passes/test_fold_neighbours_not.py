@@ -7,7 +7,7 @@ from convt_onnx.passes.fold_neighbours import FoldNeighbours
 
 from ..graph.building import array, as_inputs, model, op_types
 from ..verify.judging import assert_same
-from .test_fold_neighbours import BN, behind, misses, quantised
+from .neighbours import BN, behind, misses, quantised
 
 
 @pytest.mark.parametrize("shape", [(6,), (1, 6), (1, 1, 6), (6, 1), (1, 1, 1, 1, 1), (2, 1, 1, 1)])

@@ -7,7 +7,7 @@ from convt_onnx.passes.fold_neighbours import FoldNeighbours
 
 from ..graph.building import array, model
 from ..verify.judging import assert_close, random_feeds, run
-from .test_fold_neighbours import BN, behind, misses
+from .neighbours import BN, behind, misses
 
 
 @pytest.mark.parametrize(

@@ -11,23 +11,7 @@ from convt_onnx.passes.lower import Lower
 
 from ..graph.building import array, braces, ints, model, op_types, with_function
 from ..verify.judging import assert_close, assert_same, random_feeds, run
-
-
-def before(pads, attributes="", *, x="float[2,4,5]", w=(4, 3, 4), opset=17, **arrays):
-    """[ct] y = ConvTranspose(Pad(x)) in groups of 2."""
-    text = f"""g ({x} x) => (float[] y) {{
-      p = Pad (x, pads) [ct] y = ConvTranspose <group=2{attributes}> (p, w, b) }}"""
-    tensors = {"w": array(*w), "b": array(6), "pads": ints(*pads)}
-    return model(text, opset=opset, **tensors, **arrays)
-
-
-def behind(pads, attributes="", *, bias=None, x="float[2,4,5]", w=(4, 3, 4), pad="Pad (h, pads)"):
-    """y = Pad([ct] ConvTranspose(x)) in groups of 2."""
-    text = f"""g ({x} x) => (float[] y) {{
-      [ct] h = ConvTranspose <group=2{attributes}> (x, w{"" if bias is None else ", b"})
-      y = {pad} }}"""
-    tensors = {"w": array(*w), "pads": ints(*pads)} | ({} if bias is None else {"b": bias})
-    return model(text, **tensors)
+from .padding import before, behind
 
 
 def assert_folded(applied, pads, output_padding):

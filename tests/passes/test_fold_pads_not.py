@@ -7,7 +7,7 @@ import pytest
 from convt_onnx.passes.fold_pads import FoldPads
 
 from ..graph.building import array, as_inputs, ints, model
-from .test_fold_pads import before, behind
+from .padding import before, behind
 
 
 def assert_refused(applied, *ids):

@@ -111,3 +111,11 @@ def check(y: torch.Tensor, want: np.ndarray, note: object) -> None:
 def poisoned(x: torch.Tensor, spec: ConvTransposeSpec, tf32: bool) -> torch.Tensor:
     """A result full of NaN."""
     return op.empty_result(x, op.make_problem(x, spec, tf32=tf32)).fill_(float("nan"))
+
+
+def contiguous(shape: tuple[int, ...], last: bool) -> tuple[int, ...]:
+    """Strides of [N, C, D, H, W] by torch."""
+    y = torch.empty(shape, device="meta")
+    if last:
+        y = torch.empty((shape[0], *shape[2:], shape[1]), device="meta").movedim(-1, 1)
+    return y.stride()

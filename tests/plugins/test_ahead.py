@@ -25,7 +25,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
 )
 from convt_onnx.plugins.conv_transpose.weights import pack
 
-from .drawing import check, draw_sizes, draw_spec, operands, wanted
+from .drawing import check, contiguous, draw_sizes, draw_spec, operands, wanted
 
 OPERATORS = {"+": add, "-": sub, "*": mul, "/": floordiv}
 TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -43,14 +43,6 @@ def drawn_kernel(seed: int) -> tuple[KernelSpec, tuple[int, ...]]:
     fixed = tuple(None if rng.random() < 0.7 else n for n in sizes)
     last = rng.random() < 0.5, rng.random() < 0.5
     return KernelSpec(spec, rng.choice(list(TYPES)), fixed, *last, bias=True), sizes
-
-
-def contiguous(shape: tuple[int, ...], last: bool) -> tuple[int, ...]:
-    """Strides of [N, C, D, H, W] by torch."""
-    y = torch.empty(shape, device="meta")
-    if last:
-        y = torch.empty((shape[0], *shape[2:], shape[1]), device="meta").movedim(-1, 1)
-    return y.stride()
 
 
 @settings(deadline=None, max_examples=150)

@@ -13,9 +13,9 @@ from convt_onnx.plugins.tensorrt.registering import register_nodes
 from convt_onnx.tuning.options import TuneOptions
 from convt_onnx.verify import VerifyOptions
 
-from ..engine.test_corpus import IMPOSSIBLE, SLOW, profile
+from ..engine.shared_models import IMPOSSIBLE, SLOW, profile
 from ..plugin_node.plugging import plugin_nodes
-from ..test_corpus import INVALID, MODELS, inputs_beside, label
+from ..shared_models import INVALID, MODELS, inputs_beside, label
 
 # One model in this many is built for every change.
 SPREAD = 12

@@ -24,7 +24,7 @@ from convt_onnx.plugins.tensorrt.nodes import records_of
 from convt_onnx.tuning.options import TuneOptions
 
 from ..graph.building import array, model, write
-from ..plugins.test_ahead import contiguous
+from ..plugins.drawing import contiguous
 from .quick import SIZES
 from .stubs import compiler, make_stubs
 

@@ -9,6 +9,8 @@ from itertools import cycle
 
 import onnx
 
+from convt_onnx.tuning.choosing import choose, measured
+from convt_onnx.tuning.race import Race
 from convt_onnx.verify.session import RunError
 
 from ..graph.building import op_types
@@ -58,6 +60,11 @@ def loaders(clock: Clock, log: list[str] | None = None, **times: list[float]):
     """Loaders by name of things to time; they go on with their seconds when loaded again."""
     log = [] if log is None else log
     return {n: partial(FakeTimed, clock, cycle(t), log, n) for n, t in times.items()}
+
+
+def chosen(race: Race) -> str:
+    """The form that its times speak for."""
+    return choose([measured(race)]).form
 
 
 @dataclass
