@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jsonschema
@@ -17,9 +18,11 @@ from convt_onnx.report.bench_gathering import bench_report_of
 from convt_onnx.report.page import page
 from convt_onnx.report.writing import report_document
 from convt_onnx.tuning.options import SizeSet, TuneOptions
+from convt_onnx.tuning.race import Race
 
 from .graph.building import array, model, write
 from .report.parsed import bars, parse
+from .tuning.faking import Clock, FakeRuntime
 
 TEXT = """g (float[N,3,L] x) => (float[A,B,C] y) {
   [up] h = ConvTranspose <strides=[2]> (x, w) [down] y = ConvTranspose (h, v) }"""
@@ -44,20 +47,47 @@ def slow(tmp_path):
     return write(model(TEXT, w=w, v=v), tmp_path, "slow.onnx")
 
 
-def test_a_slower_model_is_slower(source, slow):
-    result = bench([source, slow], QUICK)
-    first, second = result.entries
+def seconds_of(proto):
+    """A millisecond for 4 channels in between, four for 4000."""
+    (channels,) = (t.dims[1] for t in proto.graph.initializer if t.name == "w")
+    return {4: 1e-3, 4000: 4e-3}[channels]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Models take the time that `seconds_of` says, and nothing else takes any."""
+    clock = Clock()
+    runtime = FakeRuntime(seconds_of, clock)
+    monkeypatch.setattr("convt_onnx.benching.ort_runtime", lambda provider, threads: runtime)
+    monkeypatch.setattr("convt_onnx.benching.Race", partial(Race, clock=clock))
+    return clock
+
+
+def test_a_slower_model_is_slower(source, slow, clock):
+    first, second = bench([source, slow], QUICK).entries
     assert (first.label, second.label) == ("model.onnx", "slow.onnx")
+    assert first.runs[0].time.median_us == pytest.approx(1000)
+    assert second.runs[0].time.median_us == pytest.approx(4000)
     assert first.runs[0].speedup == 1
-    assert second.runs[0].speedup < 0.5
-    times = [e.runs[0].time.median_us for e in result.entries]
-    assert second.runs[0].speedup == times[0] / times[1]
-    assert second.runs[0].time.median_us > 2 * first.runs[0].time.median_us
-    assert first.ops == {"ConvTranspose": 2}
-    assert first.bytes == source.stat().st_size
+    assert second.runs[0].speedup == pytest.approx(0.25)
+    assert bench([slow, source], QUICK).entries[1].runs[0].speedup == pytest.approx(4)
+
+
+def test_models_take_turns_until_the_time_is_over(source, slow, clock):
+    first, second = bench([source, slow], BenchOptions(seconds=0.5)).entries
+    assert 0.4 < clock.now < 0.6
+    assert first.runs[0].time.runs == second.runs[0].time.runs > 10
+
+
+def test_what_runs_in_onnxruntime_is_timed(source, slow):
+    result = bench([source, slow], QUICK)
+    first, second = (e.runs[0] for e in result.entries)
+    assert 0 < first.time.low_us <= first.time.median_us <= first.time.high_us
+    assert second.speedup == first.time.median_us / second.time.median_us
+    assert first.time.runs == second.time.runs >= 1
+    assert result.entries[0].ops == {"ConvTranspose": 2}
+    assert result.entries[0].bytes == source.stat().st_size
     assert result.notes == ()
-    # Both ran in every round.
-    assert first.runs[0].time.runs == second.runs[0].time.runs >= 1
     assert "CPUExecutionProvider" in result.runtime
 
 
@@ -151,7 +181,7 @@ def test_json_says_what_python_says(convt, source):
     assert found["result"]["entries"][0]["runs"][0]["time"]["median_us"] > 0
 
 
-def test_the_page_shows_the_times(convt, source, slow, tmp_path):
+def test_the_page_shows_the_times(convt, source, slow, tmp_path, clock):
     data = tmp_path / "r.json"
     arguments = ("bench", source, slow, "--seconds", "0.1", "--report", data)
     done = convt(*arguments)
