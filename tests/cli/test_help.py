@@ -164,7 +164,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
-            signal.raise_signal(signal.SIGINT)
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except KeyboardInterrupt:
+                print("raised in the import, where protobuf would crash")
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["convt-onnx", "optimize", "no.onnx"]
 from convt_onnx.__main__ import main
