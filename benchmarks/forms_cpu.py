@@ -25,7 +25,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 from environment import environment
-from forms_cpu_rows import REQUIRED, ROWS, Row, model_of
+from forms_cpu_rows import OPSET, REQUIRED, ROWS, Row, model_of
 
 from convt_onnx.decide import Choice, decide, setting_for
 from convt_onnx.forms import FORMS, forms_for
@@ -83,7 +83,7 @@ def forms_of(proto: onnx.ModelProto) -> dict[str, bytes]:
     """Each applicable form as a serialised model; far more work than `keep` is left out."""
     target = get_target("ort-cpu")
     node = read(ir.from_proto(proto))
-    setting = setting_for(17, target, node.dtype)
+    setting = setting_for(opset_of(proto), target, node.dtype)
     sizes = [n or 1 for n in node.sizes]
     native = FORMS["keep"].work(node.spec, 1, sizes).macs
     models = {}
@@ -98,10 +98,16 @@ def forms_of(proto: onnx.ModelProto) -> dict[str, bytes]:
     return models
 
 
-def expected_form(node: ConvTransposeNode, threads: int) -> str:
+def opset_of(proto: onnx.ModelProto) -> int:
+    """Version of the standard operators."""
+    return next(i.version for i in proto.opset_import if i.domain == "")
+
+
+def expected_form(proto: onnx.ModelProto, threads: int) -> str:
     """The form that is taken where nothing is timed."""
     target = get_target("ort-cpu")
-    setting = setting_for(17, target, node.dtype)
+    node = read(ir.from_proto(proto))
+    setting = setting_for(opset_of(proto), target, node.dtype)
     decision = decide(node, target, setting, Choice())
     return Predictor(target, threads).applied(decision, node, setting).form or "keep"
 
@@ -140,16 +146,15 @@ def quartiles(times: Sequence[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def time_row(row: Row, threads: int, seconds: float) -> Result:
+def time_row(row: Row, opset: int, threads: int, seconds: float) -> Result:
     """Both rounds of one node."""
-    proto = model_of(row)
+    proto = model_of(row, opset)
     shape = (row.batch, row.channels[0], *row.sizes)
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     runs = {name: prepare(data, threads, x) for name, data in forms_of(proto).items()}
     ms = {n: statistics.median(t) for n, t in in_turn(runs, seconds).items()}
     best = min((n for n in ms if n != "keep"), key=ms.__getitem__)
     two = in_turn({"keep": runs["keep"], best: runs[best]}, seconds)
-    node = read(ir.from_proto(proto))
     return Result(
         row=row,
         threads=threads,
@@ -157,7 +162,7 @@ def time_row(row: Row, threads: int, seconds: float) -> Result:
         best=best,
         keep=quartiles(two["keep"]),
         best_ms=quartiles(two[best]),
-        expected=expected_form(node, threads),
+        expected=expected_form(proto, threads),
         required=REQUIRED.get(row.name),
     )
 
@@ -176,11 +181,17 @@ def line(result: Result) -> str:
 @click.command()
 @click.option("--threads", multiple=True, type=int, default=(1, 2), show_default=True)
 @click.option("--seconds", default=3.0, show_default=True, help="For one round.")
+@click.option("--opset", default=OPSET, show_default=True)
 @click.option("--only", default="", help="Rows whose name holds this.")
 @click.option("--required", is_flag=True, help="Rows that have to reach a ratio.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path))
 def main(
-    threads: Sequence[int], seconds: float, only: str, required: bool, json_path: Path | None
+    threads: Sequence[int],
+    seconds: float,
+    opset: int,
+    only: str,
+    required: bool,
+    json_path: Path | None,
 ) -> None:
     """Print a table and write JSON."""
     head = environment()
@@ -190,12 +201,14 @@ def main(
         if only not in row.name or (required and row.name not in REQUIRED):
             continue
         for count in threads:
-            results.append(time_row(row, count, seconds))
+            results.append(time_row(row, opset, count, seconds))
             click.echo(line(results[-1]))
     if json_path is not None:
         json_path.parent.mkdir(parents=True, exist_ok=True)
         data = [asdict(r) | {"ratio": r.ratio, "met": r.met} for r in results]
-        json_path.write_text(json.dumps({"environment": head, "results": data}, indent=2))
+        json_path.write_text(
+            json.dumps({"environment": head, "opset": opset, "results": data}, indent=2)
+        )
     if required and not all(r.met for r in results):
         sys.exit(1)
 

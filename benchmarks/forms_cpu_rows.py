@@ -86,8 +86,12 @@ REQUIRED = {
 }
 
 
-def model_of(row: Row) -> onnx.ModelProto:
-    """A model of that node alone, static sizes, opset 17."""
+# What PyTorch's exporter writes unless told otherwise.
+OPSET = 18
+
+
+def model_of(row: Row, opset: int = OPSET) -> onnx.ModelProto:
+    """A model of that node alone, static sizes."""
     helper = onnx.helper
     rng = np.random.default_rng(0)
     cin, cout = row.channels
@@ -108,4 +112,4 @@ def model_of(row: Row) -> onnx.ModelProto:
     y = helper.make_tensor_value_info("y", kind, [None] * (2 + len(row.sizes)))
     tensors = [onnx.numpy_helper.from_array(a, n) for a, n in ((weight, "w"), (bias, "b"))]
     graph = helper.make_graph([node], "row", [x], [y], tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.blocked import PHASES_BLOCKED
+from convt_onnx.forms.col2im import PHASES_COL2IM, PHASES_ROWS_COL2IM
 from convt_onnx.forms.fused import CONV, GEMM, PHASES, PHASES_JOINED, PHASES_WINDOW
 from convt_onnx.forms.native import KEEP, UNDILATE
 from convt_onnx.forms.overlap_add import OVERLAP_ADD
@@ -22,11 +23,13 @@ FORMS: dict[str, Form] = {
         GEMM,
         PHASES,
         PHASES_JOINED,
+        PHASES_COL2IM,
         PHASES_WINDOW,
         PHASES_SPLIT,
         PHASES_BLOCKED,
         PHASES_ROWS,
         PHASES_ROWS_JOINED,
+        PHASES_ROWS_COL2IM,
         UNFOLD,
         OVERLAP_ADD,
         ZERO_INSERTION,

@@ -49,12 +49,28 @@ def _emit(
 ) -> ir.Value:
     spec = node.spec
     axes = [plan(a) for a in spec.axes()]
-    fused = [a.fused() for a in axes]
     order = phase_order(node, axes, setting, group=spec.group)
-    table = ordered(combine(fused, spec.kernel), spec, order)
+    y = every_phase(em, node, axes, setting, order)
+    if is_lifted(node, setting) and spec.strides == (1,):
+        y = em.squeeze(y, [2])
+    y = requantise_output(em, y, node, moves=moves(axes))
+    return finish(em, y, node, axes, setting, order=order, group=spec.group, joined=joined)
+
+
+def every_phase(
+    em: Emitter,
+    node: ConvTransposeNode,
+    axes: Sequence[PhaseAxis],
+    setting: Setting,
+    order: Order,
+) -> ir.Value:
+    """One convolution of all phases, [N, P * C_out, *Q]; lifted, with a unit axis."""
+    spec = node.spec
+    fused = [a.fused() for a in axes]
     lifted = is_lifted(node, setting)
+    table = ordered(combine(fused, spec.kernel), spec, order)
     packing = Packing(spec, table, window(fused, lifted=lifted), layout_of(order))
-    y = convolve(
+    return convolve(
         em,
         node.x,
         pack_weight(em, node.weight, packing),
@@ -63,10 +79,6 @@ def _emit(
         group=spec.group,
         lifted=lifted,
     )
-    if lifted and node.spec.strides == (1,):
-        y = em.squeeze(y, [2])
-    y = requantise_output(em, y, node, moves=moves(axes))
-    return finish(em, y, node, axes, setting, order=order, group=spec.group, joined=joined)
 
 
 def phase_order(

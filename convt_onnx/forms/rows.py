@@ -100,7 +100,8 @@ def blocks_of(spec: ConvTransposeSpec, size: int | None) -> Blocks:
     return Blocks(conv, fewest + 1 if fits else fewest, length)
 
 
-def _check(name: str, node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+def check_rows(name: str, node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    """Why phases cannot be rows; `name` is the form's."""
     spec = node.spec
     if not setting.mlas:
         return Refusal("CT313", name)
@@ -121,7 +122,7 @@ def _emit(joined: bool, em: Emitter, node: ConvTransposeNode, setting: Setting) 
     spec = node.spec
     axis = plan_aligned(next(spec.axes()))
     blocks = blocks_of(spec, node.sizes[0])
-    y = _rows(em, node, blocks)
+    y = rows_of(em, node, blocks)
     channels, shape = spec.out_channels, ((blocks.rows,), node.batch, (blocks.count,))
     plan = Interleave(channels, *shape, "moves", channels, joined)
     if joined:
@@ -134,7 +135,7 @@ def _emit(joined: bool, em: Emitter, node: ConvTransposeNode, setting: Setting) 
     return em.crop(y, [2], [axis.crop_begin], [axis.crop_end + surplus])
 
 
-def _rows(em: Emitter, node: ConvTransposeNode, blocks: Blocks) -> ir.Value:
+def rows_of(em: Emitter, node: ConvTransposeNode, blocks: Blocks) -> ir.Value:
     """[N, C, J, Q / b]. The last row of the kernel is the first row's."""
     conv, last = blocks.conv, blocks.rows - 1
     packing = Packing(
@@ -166,7 +167,7 @@ def _work(joined: bool, spec: ConvTransposeSpec, batch: int, sizes: Sequence[int
 
 def _form(name: str, summary: str, *, joined: bool) -> Form:
     def check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
-        return _check(name, node, setting)
+        return check_rows(name, node, setting)
 
     def emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
         return _emit(joined, em, node, setting)

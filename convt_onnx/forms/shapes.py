@@ -17,7 +17,7 @@ Extent = tuple[int, tuple[int, ...]]
 
 
 class Shapes:
-    """Target shapes of Reshape: constant where at most one size is open, else computed.
+    """Shapes as operators take them: constant where at most one size is open, else computed.
 
     The last axes of `y` are those of the plan.
     """
@@ -37,10 +37,27 @@ class Shapes:
         open_sizes = known.count(None)
         if open_sizes == 0 or (open_sizes == 1 and self._infer):
             return self._em.reshape(y, [0, *(-1 if n is None else n for n in known)])
-        parts = [self._em.ints([0], "batch")]
-        for extent, size in zip(extents, known, strict=True):
-            parts.append(self._computed(extent) if size is None else self._em.ints([size], "size"))
-        return self._em.op("Reshape", [y, self._em.op("Concat", parts, axis=0)])
+        shape = [self._em.ints([0], "batch"), *self._parts(extents)]
+        return self._em.op("Reshape", [y, self._em.op("Concat", shape, axis=0)])
+
+    def vector(self, extents: Sequence[Extent], less: Sequence[int]) -> ir.Value:
+        """The extents minus `less`, a tensor of their own."""
+        known = [self._known(e) for e in extents]
+        sizes = [n - m for n, m in zip(known, less, strict=True) if n is not None]
+        if len(sizes) == len(extents):
+            return self._em.ints(sizes, "sizes")
+        parts = self._parts(extents)
+        computed = parts[0] if len(parts) == 1 else self._em.op("Concat", parts, axis=0)
+        if not any(less):
+            return computed
+        return self._em.op("Sub", [computed, self._em.ints(less, "crop")])
+
+    def _parts(self, extents: Sequence[Extent]) -> list[ir.Value]:
+        known = map(self._known, extents)
+        return [
+            self._computed(extent) if size is None else self._em.ints([size], "size")
+            for extent, size in zip(extents, known, strict=True)
+        ]
 
     def _known(self, extent: Extent) -> int | None:
         size, axes = extent

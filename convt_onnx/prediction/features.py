@@ -11,6 +11,7 @@ A model of one node in one form is walked operator by operator, and each adds to
 * GEMM packs its right side and takes rows six at a time, positions sixteen at a time.
 * Work is spread over threads, which costs something each time: every blocked convolution, the
   images and groups of any other one, and a GEMM from so many multiply-adds on.
+* Col2Im writes elements a stride apart, two axes without padding in a loop, others by their index.
 * DepthToSpace, Slice, Pad, Concat, Gather copy elements, in runs whose length matters; so does
   Transpose, apart from orders that it has loops of its own for (`transposes`).
 * What is larger than a core's own cache costs more wherever it is read or written.
@@ -39,6 +40,8 @@ BLOCK, FILTER_BLOCKS = 8, 4
 ALIGNMENT = 4
 # Multiply-adds from which MLAS gives a GEMM a second thread.
 THREADED_MACS = 1 << 16
+# Elements of a cache line.
+LINE = 16
 # What a core's second-level cache holds (512 KiB).
 CACHED_ELEMENTS = 1 << 17
 HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -236,6 +239,16 @@ def _depth_to_space(node: ir.Node, counts: Counts) -> None:
     counts["depth_to_space"] += prod(y)
 
 
+def _col2im(node: ir.Node, counts: Counts) -> None:
+    blocks = prod(_known(node.inputs[0]))
+    strides = node.attributes.get_ints("strides", (1, 1))
+    if len(strides) != 2 or any(node.attributes.get_ints("pads", [])):
+        counts["placed_by_index"] += blocks
+        return
+    counts["placed"] += blocks
+    counts["placed_lines"] += blocks * min(strides[-1], LINE) // LINE
+
+
 def _copied(node: ir.Node, counts: Counts) -> None:
     y = _known(node.outputs[0])
     counts["copied"] += prod(y)
@@ -257,6 +270,7 @@ COUNTERS: dict[str, Callable[[ir.Node, Counts], None]] = {
     "Gemm": _matmul,
     "Transpose": _transpose,
     "DepthToSpace": _depth_to_space,
+    "Col2Im": _col2im,
     "Slice": _copied,
     "Pad": _copied,
     "Concat": _copied,

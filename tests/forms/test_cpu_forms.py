@@ -19,7 +19,9 @@ from .lowering import refusals
 from .quantising import Quantised
 from .quantising import build as build_quantised
 
-FOR_THE_CPU = ["unfold", "phases-blocked", "phases-joined", "phases-rows", "phases-rows-joined"]
+ROWS = ["phases-rows", "phases-rows-joined", "phases-rows-col2im"]
+FLOAT_WEIGHTS = ["unfold", "phases-blocked", "phases-col2im", *ROWS]
+FOR_THE_CPU = [*FLOAT_WEIGHTS, "phases-joined"]
 X86 = platform.machine() in ("x86_64", "AMD64")
 
 
@@ -138,7 +140,7 @@ def test_forms_for_the_cpu_are_refused_elsewhere(form):
     assert found.id == "CT313"
 
 
-@pytest.mark.parametrize("form", ["unfold", "phases-blocked", "phases-rows", "phases-rows-joined"])
+@pytest.mark.parametrize("form", FLOAT_WEIGHTS)
 def test_quantised_weights_are_refused(form):
     case = Quantised(spec(1, (18, 8)), (9,), axis=None)
     found = refusals(build_quantised(case, ["probe"]), Setting(case.opset, mlas=True))[form]

@@ -22,7 +22,15 @@ from .quantising import (
 )
 
 # Forms that refuse quantised weights, each with a reason of its own.
-FLOATS_ONLY = {"plugin", "unfold", "phases-blocked", "phases-rows", "phases-rows-joined"}
+FLOATS_ONLY = {
+    "plugin",
+    "unfold",
+    "phases-blocked",
+    "phases-col2im",
+    "phases-rows",
+    "phases-rows-joined",
+    "phases-rows-col2im",
+}
 # Not for as few groups as there are here.
 MANY_GROUPS = {"phases-joined"}
 # (C_in, C_out, group): dense, C_in != C_out, grouped either way, depthwise with and without a

@@ -113,6 +113,20 @@ def test_copies_and_their_runs():
     assert counts["depth_to_space"] == 240
 
 
+@pytest.mark.parametrize(
+    ("sizes", "attributes", "counts"),
+    [
+        ([6, 8], "strides=[3,2]", {"placed": 2 * 24 * 8, "placed_lines": 2 * 24 * 8 * 2 // 16}),
+        ([4, 6], "strides=[3,2], pads=[1,1,1,1]", {"placed_by_index": 2 * 24 * 8}),
+    ],
+)
+def test_padding_takes_col2im_from_its_loop(sizes, attributes, counts):
+    text = "g (float[2,24,8] x) => (float[A,B,C,D] y) { y = Col2Im <...> (x, size, block) }"
+    text = text.replace("...", attributes)
+    found = counted(text, opset=18, size=np.array(sizes), block=np.array([3, 2]))
+    assert {n: c for n, c in found.items() if n.startswith("placed")} == counts
+
+
 def test_what_reads_constants_alone_is_free():
     text = """g (float[1,8,6] x) => (float[A,B,C] y) {
       v = Transpose <perm=[1,0,2]> (w)
