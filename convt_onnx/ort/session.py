@@ -64,22 +64,14 @@ class Session:
             MissingPartError: onnxruntime is not installed.
             UsageError: The library or the model does not load.
         """
-        ort = onnxruntime()
-        options = ort.SessionOptions() if session_options is None else session_options
+        options = session_options or onnxruntime().SessionOptions()
         chosen = list(providers) if providers is not None else _providers(tf32, cuda_graph)
         self.registration = Registration(Path(), False, "the CUDA provider is not used")
         if CUDA in [p if isinstance(p, str) else p[0] for p in chosen]:
             if session_options is None:
                 keep_on_device(options)
             self.registration = register(options, model, library=library, tf32=tf32)
-        try:
-            self.session = ort.InferenceSession(os.fspath(model), options, providers=chosen)
-        except Exception as error:  # onnxruntime's exceptions share no base of their own
-            raise UsageError(
-                "ONNX Runtime does not load the model",
-                where=one_line(error),
-                help="convt-onnx inspect tells what is in it",
-            ) from error
+        self.session = _load(model, options, chosen)
         self._inputs = {i.name: (i.type, i.shape) for i in self.session.get_inputs()}
         self._outputs = [o.name for o in self.session.get_outputs()]
 
@@ -150,6 +142,17 @@ class Session:
                 help="convert the array first",
             )
         return read
+
+
+def _load(model: str | os.PathLike[str], options: Any, providers: Sequence[Any]) -> Any:
+    try:
+        return onnxruntime().InferenceSession(os.fspath(model), options, providers=providers)
+    except Exception as error:  # onnxruntime's exceptions share no base of their own
+        raise UsageError(
+            "ONNX Runtime does not load the model",
+            where=one_line(error),
+            help="convt-onnx inspect tells what is in it",
+        ) from error
 
 
 def _providers(tf32: bool, cuda_graph: bool) -> list[Any]:
