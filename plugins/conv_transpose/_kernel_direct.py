@@ -193,11 +193,14 @@ def direct_kernel(
                     C_IN, C_OUT * TAPS, CHANNEL_LAST,
                 )  # fmt: skip
         else:
+            # Each tap by itself: one long sum loses digits.
+            of_tap = tl.zeros((BLOCK_Q, BLOCK_L), tl.float32)
             for channel in range(C_IN):
-                acc = _add_channel(
-                    acc, x, w, channel, at_row, w_at, group, read, has, c_live, x_c,
+                of_tap = _add_channel(
+                    of_tap, x, w, channel, at_row, w_at, group, read, has, c_live, x_c,
                     C_IN, C_OUT * TAPS, CHANNEL_LAST,
                 )  # fmt: skip
+            acc += of_tap
 
     q_at_w = m_w * AXIS_W[STRIDE] - AXIS_W[CROP]
     o_h = m_h * AXIS_H[STRIDE] - AXIS_H[CROP] + phase_h

@@ -62,6 +62,17 @@ def test_drawn_geometries_and_gemm_schedules(dtype, seed):
     )
 
 
+def test_direct_sums_of_many_terms_keep_the_digits_of_float32():
+    torch.manual_seed(0)
+    spec = ConvTransposeSpec(64, 1, 1, (9,), (1,), (1,), (4,), (4,), (0,))
+    x, w, _ = operands(spec, 1, (24,), torch.float32, last=False)
+    schedule = heuristics.direct_schedule(op.make_problem(x, spec))
+    y = op.conv_transpose(x, w, None, spec, schedule=schedule)
+    want = torch.from_numpy(wanted(x, w, None, spec))
+    # One sum of all 576 terms loses 4e-7.
+    assert float((y.double() - want).norm() / want.norm()) < 2**-22
+
+
 @pytest.mark.parametrize("width", [5, 6, 8])  # read in words of 1, 2 and, in half precision, 4
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_drawn_geometries_and_schedules_with_resident_weights(dtype, width):
