@@ -200,14 +200,18 @@ def fragment_sums(problem: Problem, schedule: Schedule) -> bool:
 
 
 def resident_bytes(problem: Problem, schedule: Schedule) -> int:
-    """Shared memory that a program takes: its weights, and tiles of x or of y."""
+    """Shared memory that a program takes: its weights, and tiles of x or of y.
+
+    Three TF32 products take the high and the low parts of weights and of one x from there.
+    """
     packing, parts = packing_of(problem, schedule), resident_parts(problem, schedule)
-    reads = 1 + schedule.prefetch
+    exact = problem.dtype == "float32" and not problem.tf32
+    reads = 2 if exact else 1 + schedule.prefetch
     if schedule.stages > 1:
-        reads = schedule.stages * packing.blocks * (packing.rows // packing.tile_k)
+        reads = schedule.stages * packing.blocks * (packing.rows // packing.tile_k) + 2 * exact
     x = 0 if schedule.fragments else reads * packing.tile_k
     y = 0 if fragment_sums(problem, schedule) else max(parts.widths)
-    elements = weight_elements(packing, parts) + schedule.block_m * max(x, y)
+    elements = (1 + exact) * weight_elements(packing, parts) + schedule.block_m * max(x, y)
     return elements * problem.element_bytes + SPARE_BYTES
 
 

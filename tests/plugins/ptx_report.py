@@ -5,6 +5,7 @@ A process of its own, because the interpreter that the other tests use replaces 
 
 import json
 import re
+from dataclasses import replace
 
 import triton
 from aot_report import PATTERNS, spilled
@@ -16,7 +17,12 @@ from convt_onnx.plugins.conv_transpose.activations import NONE
 from convt_onnx.plugins.conv_transpose.compile import POINTERS
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.ptx import PTX_VERSIONS
-from convt_onnx.plugins.conv_transpose.schedule import GEMM, Schedule
+from convt_onnx.plugins.conv_transpose.schedule import (
+    GEMM,
+    RESIDENT,
+    Schedule,
+    resident_bytes,
+)
 from convt_onnx.spec import ConvTransposeSpec
 
 DEPTHWISE = ConvTransposeSpec(64, 64, 64, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
@@ -28,6 +34,11 @@ ODD_CHANNELS = ConvTransposeSpec(
 # Divisions of one axis of channels and taps are by 12, 6 and 4 there.
 FEW_CHANNELS = ConvTransposeSpec(12, 3, 1, (6, 6), (4, 2), (2, 2), (6, 9), (6, 5), (0, 0))
 FLAT = Schedule(GEMM, (True,) * 3, (True,) * 3, 128, 32, 16, 4, 3, True, True, True, False)
+TWO_PHASES = ConvTransposeSpec(32, 16, 1, (2, 2), (2, 2), (1, 1), (0, 0), (0, 0), (0, 0))
+# Weights in shared memory whose products are three of TF32.
+EXACT = Schedule(
+    RESIDENT, (True,) * 3, (True,) * 3, 64, 64, 32, 4, 1, k_major=True, workers=132, prefetch=3
+)
 WORD = {True: 8, False: 4}  # elements of x that a load reads
 UNIT = {True: "c", False: "w"}  # the axis with stride 1
 
@@ -38,12 +49,15 @@ def report(
     residual: bool = False,
     bias: bool = True,
     forced: Schedule | None = None,
+    dtype: str = "float16",
 ) -> dict:
     """What the kernel of one layout holds; sizes and strides are multiples of 16."""
-    problem = Problem(spec, 32, (64, 64), "float16", last, last)
+    problem = Problem(spec, 32, (64, 64), dtype, last, last)
     schedule = forced or heuristics.choose(problem, Device())
     call = launch.Call(problem, schedule, NONE)
-    _, constants = launch.launch_constants(call, False, 1 if schedule.flat else WORD[last])
+    _, constants = launch.launch_constants(
+        call, False, 1 if schedule.flat else WORD[last] * 2 // problem.element_bytes
+    )
     constants = constants | {"slope": None, "x_d": 0, "y_d": 0}  # the dictionary is kept there
     constants |= {} if residual else {"residual": None}
     constants |= {} if bias else {"bias": None}
@@ -51,7 +65,7 @@ def report(
     function = launch.kernel(schedule)
     names = function.arg_names
     pointers = ("x", "w", "bias", "residual", "y")
-    kinds = {n: POINTERS["float16"] if n in pointers else "i32" for n in names}
+    kinds = {n: POINTERS[dtype] if n in pointers else "i32" for n in names}
     signature = {n: "constexpr" if n in constants else kinds[n] for n in names}
     values = {(i,): constants[n] for i, n in enumerate(names) if n in constants}
     aligned = [n for n in names if n in pointers or re.fullmatch("[xy]_.", n)]
@@ -71,6 +85,7 @@ def report(
         "kind": schedule.kind,
         "spilled": spilled(ptx, False),
         "shared": made.metadata.shared,
+        "estimated": resident_bytes(problem, schedule) if schedule.kind == RESIDENT else None,
         "barriers": len(re.findall(r"\bbar\.sync", ptx)),
         "packed_integers": len(re.findall(r"\.[su]16x2", ptx)),
         "stores": len(re.findall(r"\bst\.global", ptx)),
@@ -88,5 +103,9 @@ if __name__ == "__main__":
         "no bias, odd channels": report(ODD_CHANNELS, False, residual=True, bias=False),
         "lines": report(DEPTHWISE, False),
         "flat": report(FEW_CHANNELS, False, forced=FLAT),
+        "exact NHWC": report(TWO_PHASES, True, forced=EXACT, dtype="float32"),
+        "exact NCHW": report(
+            TWO_PHASES, False, forced=replace(EXACT, interleave=True), dtype="float32"
+        ),
     }
     print(json.dumps(kernels))
