@@ -1,7 +1,7 @@
 """Grouped nodes of few channels: `prediction.cuda_rules` knows kinds that cuDNN is slow at.
 
 GROUPED are those that the rules were made by. `drawn` are those that test them: every seed gives
-others, and each is of a kind that the rules rewrite in float32 or in half precision.
+others, and each is of a kind that the rules rewrite in float32 or in float16.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from gpu_suites import Shape, shape
 
-from convt_onnx.prediction.cuda_rules import slower_natively
+from convt_onnx.prediction.cuda_rules import REGIONS, Region, gains
 
 GROUPED = (
     shape("g2 32-32 k3 s2", 16, (32, 32), (24, 24), 3, 2, 1, 1, 2),
@@ -20,17 +20,29 @@ GROUPED = (
     shape("g8 64-64 k3 s3", 8, (64, 64), (64, 64), 3, 3, 1, 0, 8),
     shape("g8 64-64 k3 s4", 8, (64, 64), (64, 64), 3, 4, 1, 0, 8),
     shape("g4 48-48 k5 s3", 8, (48, 48), (32, 32), 5, 3, 2, 0, 4),
+    shape("2d g4 28-36 k7 s4", 4, (28, 36), (59, 89), 7, 4, 1, 3, 4),
+    shape("2d g8 80-104 k6 s3", 8, (80, 104), (77, 86), 6, 3, 1, 0, 8),
+    shape("1d g4 16-48 k5 s2", 8, (16, 48), (6808,), 5, 2, 1, 0, 4),
+    shape("1d g16 224-160 k3 s2", 8, (224, 160), (4872,), 3, 2, 1, 0, 16),
+    shape("2d g4 28-16 k7 s3", 1, (28, 16), (37, 25), 7, 3, 3, 1, 4),
+    shape("2d g6 42-30 k5 s4", 1, (42, 30), (93, 37), 5, 4, 0, 1, 6),
+    shape("1d g16 256-96 k6 s2", 1, (256, 96), (2527,), 6, 2, 1, 1, 16),
+    shape("1d g3 48-6 k3 s2", 8, (48, 6), (4204,), 3, 2, 0, 0, 3),
+    shape("1d g3 48-9 k7 s4", 8, (48, 9), (874,), 7, 4, 3, 0, 3),
+    shape("2d g8 64-120 k2 s3", 8, (64, 120), (57, 30), 2, 3, 0, 0, 8),
+    shape("2d g3 48-21 k5 s2", 4, (48, 21), (93, 73), 5, 2, 0, 0, 3),
+    shape("2d g3 48-42 k2 s3", 8, (48, 42), (74, 61), 2, 3, 0, 0, 3),
 )
-DRAWN_EACH = 6
+DRAWN_EACH = 12
 SEED = 20261130
 
 
 def drawn(seed: int = SEED) -> tuple[Shape, ...]:
-    """Six kinds that the rules rewrite in float32 and six in half precision, of 1 or 2 axes."""
+    """Twelve kinds that the rules rewrite in float32 and twelve in float16, no two of one name."""
     rng = np.random.default_rng(seed)
     found: dict[str, Shape] = {}
-    for half in (False, True):
-        kinds = (s for s in _any(rng) if slower_natively(s.spec, half=half))
+    for dtype, region in REGIONS.items():
+        kinds = (s for s in _any(rng, region) if gains(s.spec, s.batch, s.sizes, dtype))
         target = len(found) + DRAWN_EACH
         while len(found) < target:
             kind = next(kinds)
@@ -38,17 +50,21 @@ def drawn(seed: int = SEED) -> tuple[Shape, ...]:
     return tuple(found.values())
 
 
-def _any(rng: np.random.Generator) -> Iterator[Shape]:
-    """Without end, about as large as decoders have them."""
+def _any(rng: np.random.Generator, region: Region) -> Iterator[Shape]:
+    """Of a region's channels and taps, without end, with any pads and about decoders' sizes."""
+    taps = sorted(region.taps)
     while True:
-        group = int(rng.choice((2, 3, 4, 6, 8, 16)))
-        c_in, c_out = (int(c) for c in rng.integers(2, 17, 2))
-        kernel, stride = int(rng.integers(2, 8)), int(rng.integers(2, 5))
+        group, c_in, c_out = (
+            int(rng.integers(r.start, r.stop))
+            for r in (region.groups, region.inputs, region.outputs)
+        )
+        kernel, stride = taps[rng.integers(len(taps))]
         pad = int(rng.integers(0, (kernel + 1) // 2))
         output_padding = int(rng.integers(0, stride))
-        batch, axes = int(rng.choice((1, 4, 8))), int(rng.integers(1, 3))
-        lengths = (500, 8000) if axes == 1 else (24, 97)
-        sizes = tuple(int(n) for n in rng.integers(*lengths, axes))
+        batch = int(rng.choice((1, 4, 8, 16)))
+        height, width = (int(n) for n in rng.integers(24, 129, 2))
         channels = (group * c_in, group * c_out)
-        name = f"{axes}d g{group} {channels[0]}-{channels[1]} k{kernel} s{stride}"
-        yield shape(name, batch, channels, sizes, kernel, stride, pad, output_padding, group)
+        name = f"g{group} {channels[0]}-{channels[1]} k{kernel} s{stride} {height}x{width}"
+        yield shape(
+            name, batch, channels, (height, width), kernel, stride, pad, output_padding, group
+        )

@@ -128,60 +128,6 @@ def test_the_table_says_what_conv_takes_by_opset():
     assert target.takes(None, 1, native=True)
 
 
-@pytest.mark.parametrize(
-    ("text", "group", "dtype", "form"),
-    [
-        ("strides=[2,2], pads=[1,1,1,1]", 2, "float16", "phases"),
-        ("strides=[3,4]", 2, "float16", "phases"),
-        # One tap for every output, and fewer than that.
-        ("strides=[3,4]", 2, "float32", "keep"),
-        ("strides=[3,5]", 2, "float32", "phases"),
-        ("strides=[3,5]", 4, "float32", "keep"),
-        ("strides=[2,2], pads=[1,1,1,1]", 4, "float32", "phases-window"),
-        ("strides=[2,2], pads=[1,1,1,1]", 2, "float32", "keep"),
-        # No window without a crop within a stride.
-        ("strides=[2,2]", 4, "float32", "phases"),
-        ("strides=[1,1]", 4, "float32", "keep"),
-        ("strides=[2,2], pads=[1,1,1,1]", 1, "float16", "keep"),
-        # Depthwise was not measured.
-        ("strides=[2,2], pads=[1,1,1,1]", 16, "float16", "keep"),
-    ],
-)
-def test_measured_rules_decide_what_is_not_timed(optimized, text, group, dtype, form):
-    kind = {"float16": "float16", "float32": "float"}[dtype]
-    out_per_group = 4 if group < 16 else 1
-    w, b = array(16, out_per_group, 3, 4), array(out_per_group * group)
-    attributes = f"{text}, group={group}"
-    proto = model(
-        f"g ({kind}[2,16,7,5] x) => ({kind}[] y) {{ y = ConvTranspose <{attributes}> (x, w, b) }}",
-        w=w.astype(dtype),
-        b=b.astype(dtype),
-    )
-    found = optimized(proto, "ort-cuda", tune=TuneOptions(enabled=False))
-    assert list(found.forms.values()) == [form]
-    assert list(found.reasons.values()) == ["CT201" if form == "keep" else "CT574"]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "in_channels", "out_per_group", "form"),
-    [
-        # Tensor cores take 8 to 16 channels a group as they are.
-        ("float16", 16, 16, "keep"),
-        ("float16", 16, 12, "phases"),
-        ("float16", 24, 16, "keep"),
-    ],
-)
-def test_groups_that_fill_tensor_cores_stay(optimized, dtype, in_channels, out_per_group, form):
-    kind = {"float16": "float16", "float32": "float"}[dtype]
-    proto = model(
-        f"g ({kind}[2,{in_channels},5,7] x) => ({kind}[] y) "
-        "{ y = ConvTranspose <strides=[2,2], pads=[1,1,1,1], group=2> (x, w) }",
-        w=array(in_channels, out_per_group, 4, 3).astype(dtype),
-    )
-    found = optimized(proto, "ort-cuda", tune=TuneOptions(enabled=False))
-    assert list(found.forms.values()) == [form]
-
-
 def test_a_weight_made_at_run_time_is_not_packed_for_the_plugin(optimized):
     text = "g (float[2,16,7,5] x, float[16,8,3,3] w) => (float[] y) { y = ConvTranspose (x, w) }"
     found = optimized(model(text), "ort-cuda", plugin=True, tune=TuneOptions(enabled=False))

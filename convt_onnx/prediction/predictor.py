@@ -12,7 +12,7 @@ from convt_onnx.costs import cost_shape
 from convt_onnx.decision import Decision
 from convt_onnx.forms import Setting
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.prediction.cuda_rules import faster_form
+from convt_onnx.prediction.cuda_rules import by_rule
 from convt_onnx.prediction.features import node_features
 from convt_onnx.prediction.table import cost_table
 from convt_onnx.reasons import Refusal
@@ -54,9 +54,7 @@ class Predictor:
         if decision.reason.id != OPEN:
             return decision
         if self.target.provider == "CUDAExecutionProvider":
-            usable = {c.form for c in decision.candidates if c.work is not None}
-            form = faster_form(node, usable)
-            return replace(decision, form=form, reason=Refusal("CT574")) if form else decision
+            return by_rule(decision, node)
         if self.target.provider != "CPUExecutionProvider":
             return decision
         expected = self._expected(decision, node, setting, x_shape or cost_shape(node)[0])
