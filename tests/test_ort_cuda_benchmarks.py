@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 
@@ -100,3 +101,22 @@ def test_a_tuned_model_is_judged(load, result, problem):
     assert row["nodes"][0]["us"]["phases"] == 3.0
     assert len(row["problems"]) == (problem is not None)
     assert all(problem in p for p in row["problems"])
+
+
+@pytest.mark.parametrize(("shift", "alike"), [(0, True), (0.2, False)])
+def test_outputs_that_providers_disagree_on_are_told_from_wrong_ones(load, shift, alike):
+    corpus = load("ort_cuda_corpus")
+    wanted = {"y": np.linspace(-3, 5, 35, dtype=np.float32).reshape(5, 7)}
+    original = {"y": wanted["y"] + np.float32(0.1)}
+    got = {"y": original["y"] + np.float32(shift)}
+    tolerance = corpus.Tolerance(relative_atol=2e-4, rtol=2e-4)
+    right = corpus.judged(wanted, wanted, original, tolerance)
+    assert right == {"ok": True, "worst": 0.0, "problems": []}
+    off = corpus.judged(got, wanted, original, tolerance)
+    assert (off["ok"], off["as_original"]) == (False, alike)
+    assert off["worst"] == pytest.approx((0.1 + shift) / 5, rel=1e-3)
+    assert [w.split(":")[0] for w in off["problems"]] == ["y", "to the original on the GPU"]
+    found = [{"strays": [], **right}, {"strays": ["Hardmax h on CPU"], **off}]
+    said = corpus.summary("standard", found)
+    assert "2 models, 1 with a node off the GPU, 1 ran and equal" in said
+    assert ("1 more the original's on the GPU" in said) == alike
