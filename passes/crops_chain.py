@@ -139,7 +139,8 @@ class Chain:
         return users[0].node
 
     def _pass(self, node: ir.Node, value: ir.Value) -> Step | None:
-        found = passage(node, value, self.rank, self._known, self._opset)
+        own = [self.size(axis) for axis in range(self.rank)]
+        found = passage(node, value, own, self._known, self._opset)
         if found is None:
             return None
         self._order = tuple(self._new_axis() if i == NEW else self._order[i] for i in found.order)

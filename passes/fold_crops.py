@@ -39,7 +39,8 @@ class FoldCrops(Pass):
         6. crop(f(y)), f elementwise, or with parameters that are the same along the cropped axes
            (Relu, Clip, Cast, Mul by [C, 1, 1], BatchNormalization, QuantizeLinear, ...)
                                                       -> f(ConvTranspose <pads=[p + b, q + e]>)
-        7. crop(f(y)), f one of Transpose, Squeeze, Unsqueeze
+        7. crop(f(y)), f one of Transpose, Squeeze, Unsqueeze, or a Reshape that does what these
+           two do and does not state the cropped size
                                                       -> f(ConvTranspose <...>)
         8. a Slice that also cuts other axes          -> it keeps those
         9. a crop of nothing                          -> gone; so is what computed the bounds
