@@ -28,6 +28,7 @@ from typing import Any
 
 import torch
 from gpu_drawing import (
+    RANGES,
     draw_layout,
     draw_schedule,
     draw_sizes,
@@ -212,7 +213,7 @@ def work(seed: int) -> list[Result]:
     rng = random.Random(seed)
     torch.set_num_threads(1)
     whole = rng.random() < WHOLE_LINES
-    spec = draw_whole_lines(rng) if whole else draw_spec(rng)
+    spec = draw_whole_lines(rng) if whole else draw_spec(rng, rng.choice(RANGES))
     mode = rng.choice(sorted(FACTOR))
     torch.manual_seed(seed)
     try:

@@ -15,18 +15,24 @@ from convt_onnx.plugins.conv_transpose import heuristics, op
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
 from convt_onnx.plugins.conv_transpose.lines import lines_schedule
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.resident_choice import MAX_PRODUCTS
 from convt_onnx.plugins.conv_transpose.schedule import (
     RESIDENT,
+    WALK,
     Schedule,
+    axis_plans,
     joinable,
     resident_parts,
     takes_fragments,
 )
+from convt_onnx.plugins.conv_transpose.walk import products, walks
 from convt_onnx.spec import ConvTransposeSpec
 
 # Taps times channels beyond which unrolled loops would take the compiler long.
 MOST_UNROLLED = 512
 MOST_MERGED = 64
+# Shifts of x that a thread holds in registers.
+MOST_HELD = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,9 @@ class Tiles:
 
 
 LARGE, LARGE_TILES = Ranges(), Tiles()
+# Channels of which 16 bytes lie together, on two axes: what walks take.
+WHOLE_WORDS = Ranges(axes=(2,), channels=((8, 16, 24, 32, 40, 64),) * 2)
+RANGES = (LARGE, LARGE, LARGE, WHOLE_WORDS)
 
 
 def draw_spec(rng: random.Random, ranges: Ranges = LARGE) -> ConvTransposeSpec:
@@ -149,6 +158,9 @@ def draw_schedule(rng: random.Random, problem: Problem, x: torch.Tensor) -> Sche
     lines = lines_schedule(problem)
     if lines is not None and rng.random() < 0.7:
         return replace(lines, block_m=rng.choice((256, 512, 1024)), warps=rng.choice((1, 4)))
+    walk = draw_walk(rng, problem, device) if rng.random() < 0.7 else None
+    if walk is not None:
+        return walk
     kind = rng.choice(("chosen", "gemm", "gemm", "direct", "resident", "resident"))
     if problem.channels_last_in and problem.element_bytes == 2 and rng.random() < 0.5:
         kind = "resident"  # which reads x as fragments there alone
@@ -220,6 +232,38 @@ def draw_resident(
     while not heuristics.fits(problem, schedule, device) or _sums(problem, schedule) > 128:
         schedule = replace(schedule, block_m=64, stages=1, column_tiles=2 * schedule.column_tiles)
     return schedule
+
+
+def draw_walk(
+    rng: random.Random, problem: Problem, device: Device, tiles: Tiles = LARGE_TILES
+) -> Schedule | None:
+    """A schedule that walks down the height, or None where none can."""
+    if problem.element_bytes > 2 or not all_fusable(problem):
+        return None
+    base = heuristics.gemm_schedule(problem, device, (True, True, True))
+    schedule = replace(
+        base,
+        kind=WALK,
+        aligned=(rng.random() < 0.5,) * 3,
+        block_m=rng.choice(tiles.resident_m),
+        block_n=rng.choice((32, 64)),
+        block_k=32 if problem.spec.in_per_group <= 32 else 64,
+        warps=rng.choice(tiles.resident_warps),
+        stages=1,
+        flat=False,
+        k_major=False,
+        fragments=True,
+        column_tiles=rng.choice((1, 1, 2)),
+        workers=rng.choice((1, 2, 5)),
+        joined=rng.choice((1, 2, 4, 8)),
+        prefetch=rng.choice((1, 2, 4, 99)),
+    )
+    if not walks(problem, schedule) or not heuristics.fits(problem, schedule, device):
+        return None
+    plans = axis_plans(problem, schedule)
+    unrolled = sum(1 + len(part) for part in products(problem, schedule))
+    held = plans[1].count * plans[2].count
+    return schedule if held <= MOST_HELD and unrolled <= MAX_PRODUCTS else None
 
 
 def draw_fragments(rng: random.Random, problem: Problem, schedule: Schedule) -> Schedule:

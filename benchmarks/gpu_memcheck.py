@@ -16,6 +16,7 @@ import time
 
 import torch
 from gpu_drawing import (
+    RANGES,
     draw_layout,
     draw_schedule,
     draw_sizes,
@@ -34,7 +35,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 def launch_one(rng: random.Random) -> str:
     """One launch; returns the kind of its schedule."""
     whole = rng.random() < WHOLE_LINES
-    spec = draw_whole_lines(rng) if whole else draw_spec(rng)
+    spec = draw_whole_lines(rng) if whole else draw_spec(rng, rng.choice(RANGES))
     dtype = rng.choice(DTYPES)
     sizes = draw_sizes(rng, spec, 4 if whole else rng.choice((1, 4)))
     x = draw_tensor((2, spec.in_channels, *sizes), dtype, draw_layout(rng))

@@ -44,6 +44,22 @@ def place_tile(
         m, q_d, q_h, q_w, d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, NDIM, INTERLEAVE
     )
 
+    return place_rows(
+        batch, m_d, m_h, m_w, inner_w, m < rows, first_column, group, phase_d, phase_h, phase_w,
+        out_d, out_h, out_w, y_n, y_c, y_d, y_h, y_w, AXIS_D, AXIS_H, AXIS_W, C_OUT, COLUMNS,
+        INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE,
+    )  # fmt: skip
+
+
+@triton.jit
+def place_rows(
+    batch, m_d, m_h, m_w, inner_w, live, first_column, group, phase_d, phase_h, phase_w,
+    out_d, out_h, out_w, y_n, y_c, y_d, y_h, y_w,
+    AXIS_D: tl.constexpr, AXIS_H: tl.constexpr, AXIS_W: tl.constexpr,
+    C_OUT: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
+    CHANNEL_LAST: tl.constexpr, VECTOR: tl.constexpr, PAIR: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """`place_tile` for rows q whose coordinates are known, with the phase of the width."""
     c = first_column // INTERLEAVE + tl.arange(0, COLUMNS // INTERLEAVE)
     PHASES_W: tl.constexpr = AXIS_W[STRIDE] if AXIS_W[FUSED] and INTERLEAVE == 1 else 1
     PHASES_H: tl.constexpr = AXIS_H[STRIDE] if AXIS_H[FUSED] else 1
@@ -61,7 +77,6 @@ def place_tile(
     q_at_h = m_h * AXIS_H[STRIDE] - AXIS_H[CROP]
     q_at_d = m_d * AXIS_D[STRIDE] - AXIS_D[CROP]
     ROW_LAST: tl.constexpr = not CHANNEL_LAST
-    live = m < rows
     if AXIS_W[STRIDE] < INTERLEAVE:
         live &= inner_w < AXIS_W[STRIDE]
     c_live = c < C_OUT * PHASES_D * PHASES_H * PHASES_W

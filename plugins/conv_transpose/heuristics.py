@@ -28,12 +28,14 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     GEMM,
     RESIDENT,
     UNPACKED,
+    WALK,
     Schedule,
     axis_plans,
     packing_of,
     program_count,
     resident_bytes,
 )
+from convt_onnx.plugins.conv_transpose.walk import preferred_walk, walk_schedule, walks
 
 # Beyond this many channels in, the direct kernel never came first.
 MAX_DIRECT_CHANNELS = 32
@@ -114,7 +116,8 @@ def _resident(problem: Problem, device: Device) -> Schedule | None:
         or rows_added(problem, axes, all_fused) > MAX_ROWS_ADDED
     ):
         return None
-    return preferred(problem, device, gemm_schedule(problem, device, all_fused))
+    base = gemm_schedule(problem, device, all_fused)
+    return preferred_walk(problem, device, base) or preferred(problem, device, base)
 
 
 def direct_schedule(problem: Problem) -> Schedule:
@@ -186,6 +189,7 @@ def _candidates(problem: Problem, device: Device) -> list[Schedule]:
         found += lines_candidates(problem)
     if prod(problem.spec.kernel) * problem.spec.in_per_group > 1:
         bases = [gemm_schedule(problem, device, f) for f in _fusions(problem)]
+        found += [s for b in bases for s in (walk_schedule(problem, device, b),) if s is not None]
         found += [s for base in bases for s in resident_schedules(problem, device, base)]
         found += bases
         for tiles in _TILES:
@@ -194,10 +198,12 @@ def _candidates(problem: Problem, device: Device) -> list[Schedule]:
 
 
 def fits(problem: Problem, schedule: Schedule, device: Device) -> bool:
-    """Whether a schedule's tiles fit shared memory (as Triton pipelines them)."""
+    """Whether a schedule's tiles fit shared memory (as Triton pipelines them), and the call."""
     if schedule.kind in UNPACKED:
         return True
-    if schedule.kind == RESIDENT:
+    if schedule.kind == WALK and not walks(problem, schedule):
+        return False
+    if schedule.kind in (RESIDENT, WALK):
         return resident_bytes(problem, schedule) <= device.shared_bytes
     tile = (schedule.block_m + schedule.block_n) * schedule.block_k * problem.element_bytes
     out = schedule.block_m * schedule.block_n * problem.element_bytes

@@ -17,6 +17,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     GEMM,
     LINES,
     RESIDENT,
+    WALK,
     Schedule,
     axis_plans,
     fragment_sums,
@@ -27,6 +28,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     resident_parts,
     vector_width,
 )
+from convt_onnx.plugins.conv_transpose.walk import products, walks
 
 if TYPE_CHECKING:
     import torch
@@ -92,6 +94,10 @@ def kernel(schedule: Schedule) -> Any:
         from convt_onnx.plugins.conv_transpose._kernel_resident import resident_kernel
 
         return resident_kernel
+    if schedule.kind == WALK:
+        from convt_onnx.plugins.conv_transpose._kernel_walk import walk_kernel
+
+        return walk_kernel
     if schedule.kind == LINES:
         from convt_onnx.plugins.conv_transpose._kernel_lines import lines_kernel
 
@@ -147,6 +153,8 @@ def launch_constants(
     grid = (program_count(problem, schedule), 1, 1)
     if schedule.kind == LINES:
         return grid, constants | _lines(call, x_vector)
+    if schedule.kind == WALK:
+        return grid, constants | _walk(call, x_vector)
     constants |= {
         "CHANNEL_LAST": problem.channels_last_out,
         "VECTOR": vector_width(problem, schedule),
@@ -203,6 +211,26 @@ def _resident(call: Call) -> Constants:
         "PREFETCH": schedule.prefetch if schedule.stages == 1 else 0,
         # Few registers hold x then; else a residual would have to share them with it.
         "ADDED_FIRST": schedule.stages > 1 or schedule.fragments,
+    }
+
+
+def _walk(call: Call, x_vector: int) -> Constants:
+    problem, schedule = call.problem, call.schedule
+    if not walks(problem, schedule):
+        raise UsageError(
+            "the schedule does not fit: it walks down the height with fragments of x and y",
+            where=f"{schedule.label}, sizes {list(problem.sizes)}",
+            help="leave the schedule to be chosen for each size",
+        )
+    every = products(problem, schedule)
+    taken = ("ROWS_PAD", "COLUMNS_PAD", "BLOCK_M", "BLOCK_K", "X_VECTOR", "STREAM", "UPCAST")
+    matrix = _matrix(call, x_vector)
+    return {name: matrix[name] for name in taken} | {
+        "VECTOR": vector_width(problem, schedule),
+        "PARTS": resident_parts(problem, schedule).constants[:2],
+        "PRODUCTS": every,
+        "READ_AT": max(0, sum(map(len, every)) - schedule.prefetch),
+        "SEGMENTS": schedule.workers,
     }
 
 

@@ -21,6 +21,7 @@ GEMM = "gemm"
 DIRECT = "direct"
 RESIDENT = "resident"
 LINES = "lines"
+WALK = "walk"
 # Kinds that read the weight as it is.
 UNPACKED = (DIRECT, LINES)
 MAX_TILE = 1024
@@ -78,7 +79,7 @@ class Schedule:
         extra = ("F" if self.flat else "") + ("I" if self.interleave else "")
         extra += f"m{self.merge}" if self.merge > 1 else ""
         tiles = f"{self.block_m}x{self.block_n}x{self.block_k}"
-        if self.kind == RESIDENT:
+        if self.kind in (RESIDENT, WALK):
             extra += f"c{self.column_tiles}p{self.prefetch}g{self.workers}"
             extra += f"R{self.joined}" if self.fragments else ""
         return f"{self.kind}-{fused}{extra}-{tiles}-w{self.warps}s{self.stages}"
@@ -158,16 +159,17 @@ def packing_of(problem: Problem, schedule: Schedule) -> Packing:
         schedule.k_major,
         schedule.merge,
     )
-    if schedule.kind != RESIDENT:
+    if schedule.kind not in (RESIDENT, WALK):
         return packing
     widths = part_widths(packing.columns, schedule.block_n, schedule.column_tiles)
     return replace(packing, tile_n=sum(widths))
 
 
 def resident_parts(problem: Problem, schedule: Schedule) -> Parts:
-    """The columns of one program of a resident schedule."""
+    """The columns of one program of a schedule with resident weights."""
     parts = parts_of(packing_of(problem, schedule), schedule.block_n, schedule.column_tiles)
-    return parts.join(schedule.joined) if schedule.joined > 1 else parts
+    joined = schedule.joined if schedule.kind == RESIDENT else 1
+    return parts.join(joined) if joined > 1 else parts
 
 
 def takes_fragments(problem: Problem, schedule: Schedule) -> bool:
@@ -233,6 +235,10 @@ def program_count(problem: Problem, schedule: Schedule) -> int:
         return programs * last
     packing = packing_of(problem, schedule)
     columns = packing.padded_columns // packing.tile_n * problem.spec.group
+    if schedule.kind == WALK:
+        lines = axis_plans(problem, schedule)[1].rows(problem.out_sizes[1])
+        tiles = -(-row_count(problem, schedule) // lines // schedule.block_m)
+        return tiles * schedule.workers * columns
     if schedule.kind == RESIDENT:
         return min(schedule.workers, tiles) * columns
     return programs * columns

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import torch
@@ -79,6 +80,22 @@ def draw_resident(rng: random.Random, problem: Problem) -> Schedule | None:
         return None
     schedule = gpu_drawing.draw_resident(rng, problem, Device(), TILES)
     return replace(schedule, round_x=problem.tf32 and rng.random() < 0.5)
+
+
+def draw_walk(
+    rng: random.Random, dtype: torch.dtype
+) -> tuple[ConvTransposeSpec, tuple[int, ...], Schedule]:
+    """A geometry, sizes and a schedule that walks down its height."""
+    channels = ((8, 16, 24, 33, 64), (8, 16, 24, 32))
+    ranges = replace(SMALL, axes=(2,), channels=channels)
+    while True:
+        spec = gpu_drawing.draw_spec(rng, ranges)
+        sizes = draw_sizes(rng, spec, 6)
+        name = str(dtype).removeprefix("torch.")
+        problem = Problem(spec.canonical(), 2, sizes, name, True, True)
+        schedule = gpu_drawing.draw_walk(rng, problem, Device(), TILES)
+        if schedule is not None and prod(sizes) > 1:  # one pixel has either layout
+            return spec, sizes, schedule
 
 
 def operands(

@@ -28,6 +28,7 @@ from convt_onnx.spec import ConvTransposeSpec
 DEPTHWISE = ConvTransposeSpec(64, 64, 64, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 ODD_LINES = ConvTransposeSpec(32, 32, 1, (5, 5), (3, 3), (1, 1), (2, 2), (2, 2), (0, 0)).canonical()
 DENSE = ConvTransposeSpec(64, 32, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)).canonical()
+LARGE = ConvTransposeSpec(64, 32, 1, (5, 5), (2, 2), (1, 1), (2, 2), (2, 2), (1, 1)).canonical()
 ODD_CHANNELS = ConvTransposeSpec(
     16, 3, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)
 ).canonical()
@@ -50,9 +51,10 @@ def report(
     bias: bool = True,
     forced: Schedule | None = None,
     dtype: str = "float16",
+    sizes: tuple[int, int] = (64, 64),
 ) -> dict:
     """What the kernel of one layout holds; sizes and strides are multiples of 16."""
-    problem = Problem(spec, 32, (64, 64), dtype, last, last)
+    problem = Problem(spec, 32, sizes, dtype, last, last)
     schedule = forced or heuristics.choose(problem, Device())
     call = launch.Call(problem, schedule, NONE)
     _, constants = launch.launch_constants(
@@ -101,6 +103,7 @@ if __name__ == "__main__":
         "odd lines, residual": report(ODD_LINES, True, True),
         "no bias": report(DENSE, True, bias=False),
         "no bias, odd channels": report(ODD_CHANNELS, False, residual=True, bias=False),
+        "walk": report(LARGE, True, sizes=(128, 128)),
         "lines": report(DEPTHWISE, False),
         "flat": report(FEW_CHANNELS, False, forced=FLAT),
         "exact NHWC": report(TWO_PHASES, True, forced=EXACT, dtype="float32"),

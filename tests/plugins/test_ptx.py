@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from convt_onnx.plugins.conv_transpose.problem import Device
-from convt_onnx.plugins.conv_transpose.schedule import GEMM, LINES, RESIDENT
+from convt_onnx.plugins.conv_transpose.schedule import GEMM, LINES, RESIDENT, WALK
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,19 @@ def test_fragments_take_one_barrier_a_tile_and_store_16_bytes_a_thread(kernels):
     for name in ("NHWC", "odd lines", "odd lines, residual"):
         assert kernels[name]["stores"] == kernels[name]["wide_stores"] > 0
         assert kernels[name]["spilled"] == 0
+
+
+def test_a_walk_reads_each_line_once_and_keeps_it_in_registers(kernels):
+    kernel = kernels["walk"]
+    assert kernel["kind"] == WALK
+    assert kernel["matrix"] > 0
+    assert kernel["stores"] == kernel["wide_stores"] == 8  # of four parts, 64 rows by 32 columns
+    # Before the walk three lines, in it one: three shifts of four words a thread. And four of bias.
+    assert kernel["wide_loads"] == 4 * 3 * 4 + 4
+    assert kernel["barriers"] == 1
+    assert 2 * kernel["shared"] <= Device().shared_bytes
+    # Triton 3.9 keeps four registers in memory there; 3.6 none.
+    assert kernel["spilled"] <= 16
 
 
 def test_lines_are_written_in_wide_words_and_nothing_spills(kernels):

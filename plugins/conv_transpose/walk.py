@@ -1,0 +1,132 @@
+"""Schedules that walk down the height with lines of x in registers: pure functions, deterministic.
+
+The figures behind the choice are in README.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.resident_choice import (
+    MAX_PRODUCTS,
+    MEASURED,
+    OLDEST,
+    computes,
+)
+from convt_onnx.plugins.conv_transpose.schedule import (
+    WALK,
+    Schedule,
+    axis_plans,
+    fragment_sums,
+    packing_of,
+    resident_bytes,
+    resident_parts,
+    row_count,
+    takes_fragments,
+)
+
+BLOCK_M, BLOCK_N, WARPS = 64, 32, 4
+# Shifts that a product adds up: fewer leave waiting between products, more are copied to lie
+# side by side.
+JOINED = 4
+# Products before a line is wanted: none but the oldest line's registers are free for it before.
+PREFETCH = 2
+# Two programs hide each other's waiting; that leaves each thread 255 registers.
+PROGRAMS = 2
+REGISTERS = 255
+# Registers of a thread beside x and its sums.
+OTHER_REGISTERS = 46
+# Lines that a walk should have for each that it reads before its first: these are read twice.
+LINES_EACH = 8
+
+
+def walks(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a walk can compute this: x and y by way of registers, shifts of whole channels."""
+    height = axis_plans(problem, schedule)[1]
+    return (
+        problem.spec.ndim == 2
+        and all(schedule.fused)
+        and not schedule.flat
+        and schedule.prefetch > 0
+        and (height.count == 1 or height.step == 1)
+        and takes_fragments(problem, schedule)
+        and fragment_sums(problem, schedule)
+        and packing_of(problem, schedule).rows == schedule.block_k
+    )
+
+
+def products(problem: Problem, schedule: Schedule) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Weight blocks of each product of each part of the columns.
+
+    Those of the oldest line of x come first, so that a line which is read ahead can take its
+    registers.
+    """
+    packing = packing_of(problem, schedule)
+    width = packing.axes[2].blocks
+    order = sorted(range(packing.blocks), key=lambda b: (-(b // width), b % width))
+    parts = resident_parts(problem, schedule).blocks
+    return tuple(_grouped([b for b in order if bits >> b & 1], schedule.joined) for bits in parts)
+
+
+def _grouped(blocks: list[int], joined: int) -> tuple[tuple[int, ...], ...]:
+    """Runs of `joined` blocks, and of smaller powers of two at the end."""
+    found = []
+    while blocks:
+        count = min(joined, 1 << (len(blocks).bit_length() - 1))
+        found.append(tuple(blocks[:count]))
+        blocks = blocks[count:]
+    return tuple(found)
+
+
+def walk_schedule(problem: Problem, device: Device, base: Schedule) -> Schedule | None:
+    """The walk with the layout of the GEMM schedule `base`, or None where it does not fit."""
+    schedule = replace(
+        base,
+        kind=WALK,
+        block_m=BLOCK_M,
+        block_n=BLOCK_N,
+        warps=WARPS,
+        stages=1,
+        flat=False,
+        fragments=True,
+        joined=JOINED,
+        prefetch=PREFETCH,
+    )
+    words = problem.spec.in_per_group * problem.element_bytes % 16 == 0
+    if device.capability < OLDEST or not words or not walks(problem, schedule):
+        return None
+    if sum(1 + len(part) for part in products(problem, schedule)) > MAX_PRODUCTS:
+        return None  # a part's stores take as long to compile as a product
+    line_registers = _line_registers(problem, schedule)
+    height = axis_plans(problem, schedule)[1]
+    sums = schedule.block_m * schedule.block_n // (32 * schedule.warps)
+    held = (height.count + 1) * line_registers + sums
+    if (
+        held + OTHER_REGISTERS > REGISTERS
+        or PROGRAMS * resident_bytes(problem, schedule) > device.shared_bytes
+    ):
+        return None
+    lines = height.rows(problem.out_sizes[1])
+    tiles = -(-row_count(problem, schedule) // lines // schedule.block_m) * problem.spec.group
+    return replace(schedule, workers=max(1, min(lines, PROGRAMS * device.processors // tiles)))
+
+
+def preferred_walk(problem: Problem, device: Device, base: Schedule) -> Schedule | None:
+    """The walk to take instead of the GEMM schedule `base`, or None where that is faster."""
+    if device.capability // 10 != MEASURED or not computes(problem):
+        return None
+    schedule = walk_schedule(problem, device, base)
+    if schedule is None:
+        return None
+    height = axis_plans(problem, schedule)[1]
+    lines = height.rows(problem.out_sizes[1])
+    long_enough = lines >= schedule.workers * LINES_EACH * (height.count - 1)
+    return schedule if height.count > 1 and long_enough else None
+
+
+def _line_registers(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a thread keeps one line of x in, at all shifts of the width."""
+    shifts = axis_plans(problem, schedule)[2].count
+    channels = shifts * schedule.block_k * problem.element_bytes
+    return schedule.block_m * channels // (4 * 32 * schedule.warps)

@@ -1,0 +1,190 @@
+"""Schedules that walk down the height with lines of x in registers."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from convt_onnx.errors import UsageError
+from convt_onnx.plugins.conv_transpose import heuristics, op
+from convt_onnx.plugins.conv_transpose.activations import make_activation
+from convt_onnx.plugins.conv_transpose.problem import Device, Problem
+from convt_onnx.plugins.conv_transpose.schedule import (
+    WALK,
+    Schedule,
+    axis_plans,
+    packing_of,
+    program_count,
+    resident_bytes,
+    resident_parts,
+)
+from convt_onnx.plugins.conv_transpose.walk import products, walk_schedule, walks
+from convt_onnx.spec import ConvTransposeSpec
+
+from .drawing import check, draw_walk, operands, poisoned, wanted
+
+# Three lines and shifts; groups, a crop and channels that are no whole piece; dilation; stride 1.
+LARGE = ConvTransposeSpec(40, 32, 1, (5, 5), (2, 2), (1, 1), (2, 2), (2, 2), (1, 1))
+GROUPS = ConvTransposeSpec(48, 32, 2, (4, 3), (2, 2), (1, 1), (1, 1), (1, 2), (0, 1))
+ONE_GROUP = replace(GROUPS, in_channels=24, out_channels=16, group=1)
+DILATED = ConvTransposeSpec(24, 16, 1, (3, 2), (2, 2), (2, 3), (1, 0), (2, 1), (1, 0))
+FLAT = ConvTransposeSpec(33, 32, 1, (3, 3), (1, 1), (1, 2), (1, 1), (1, 3), (0, 0))
+ONE_LINE = ConvTransposeSpec(16, 16, 1, (2, 4), (2, 2), (1, 1), (0, 1), (0, 1), (0, 0))
+DTYPES = (torch.float16, torch.bfloat16)
+
+
+def row(dtype="float16", sizes=(128, 128), batch=32, last=True, **changes) -> Problem:
+    """The problem that is k5 s2, 64 to 32 channels."""
+    spec = ConvTransposeSpec(64, 32, 1, (5, 5), (2, 2), (1, 1), (2, 2), (2, 2), (1, 1))
+    return Problem(replace(spec, **changes).canonical(), batch, sizes, dtype, last, last)
+
+
+def forced(problem: Problem, joined: int = 4, prefetch: int = 2, **changes) -> Schedule:
+    """A walk of small tiles."""
+    base = heuristics.gemm_schedule(problem, Device(), (True, True, True))
+    channels = 32 if problem.spec.in_per_group <= 32 else 64
+    schedule = replace(
+        base, kind=WALK, block_m=32, block_n=32, block_k=channels, stages=1, flat=False,
+        fragments=True, workers=2, joined=joined, prefetch=prefetch,
+    )  # fmt: skip
+    schedule = replace(schedule, **changes)
+    assert walks(problem, schedule)
+    return schedule
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("spec", "joined", "prefetch"),
+    [(LARGE, 4, 6), (GROUPS, 2, 1), (DILATED, 8, 99), (FLAT, 1, 3), (ONE_LINE, 2, 1)],
+)
+def test_walks_with_every_part_of_the_epilogue(spec, joined, prefetch, dtype):
+    torch.manual_seed(joined)
+    x, w, b = operands(spec, 2, (4, 5), dtype, last=True)
+    y = poisoned(x, spec, tf32=False)
+    residual = torch.randn_like(y)
+    schedule = forced(op.make_problem(x, spec), joined, prefetch)
+    relu = make_activation("relu")
+    op.conv_transpose(
+        x, w, b, spec, activation=relu, residual=residual, schedule=schedule, out=y
+    )  # fmt: skip
+    want = np.maximum(wanted(x, w, b, spec) + residual.double().numpy(), 0)
+    check(y, want, (spec, schedule))
+
+
+@pytest.mark.parametrize(
+    ("workers", "sizes"), [(1, (5, 3)), (3, (4, 2)), (5, (3, 2)), (2, (1, 40))]
+)
+def test_programs_share_the_height_however_many_they_are(workers, sizes):
+    torch.manual_seed(workers)
+    x, w, b = operands(ONE_GROUP, 1, sizes, torch.float16, last=True)
+    y = poisoned(x, ONE_GROUP, tf32=False)
+    schedule = forced(op.make_problem(x, ONE_GROUP), workers=workers)
+    op.conv_transpose(x, w, b, ONE_GROUP, schedule=schedule, out=y)
+    check(y, wanted(x, w, b, ONE_GROUP), (sizes, schedule))
+
+
+def test_without_a_bias_and_with_a_slope_for_each_channel():
+    torch.manual_seed(3)
+    x, w, _ = operands(LARGE, 1, (3, 4), torch.float16, last=True)
+    slope = torch.rand(LARGE.out_channels).to(x.dtype)
+    y = poisoned(x, LARGE, tf32=False)
+    schedule = forced(op.make_problem(x, LARGE))
+    op.conv_transpose(
+        x, w, None, LARGE, activation=make_activation("prelu"), slope=slope, schedule=schedule,
+        out=y,
+    )  # fmt: skip
+    sums = wanted(x, w, None, LARGE)
+    factors = slope.double().numpy()[None, :, None, None]
+    check(y, np.where(sums > 0, sums, sums * factors), schedule)
+
+
+def test_x_with_gaps_between_its_pixels():
+    torch.manual_seed(4)
+    x, w, b = operands(ONE_GROUP, 2, (4, 10), torch.float16, last=True)
+    x = x[:, :, :, ::2]
+    y = poisoned(x, ONE_GROUP, tf32=False)
+    schedule = forced(op.make_problem(x, ONE_GROUP))
+    op.conv_transpose(x, w, b, ONE_GROUP, schedule=schedule, out=y)
+    check(y, wanted(x, w, b, ONE_GROUP), schedule)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("seed", range(3))
+def test_drawn_geometries_and_walks(dtype, seed):
+    rng = random.Random(f"walk{dtype}{seed}")
+    torch.manual_seed(seed)
+    spec, sizes, schedule = draw_walk(rng, dtype)
+    x, w, b = operands(spec, 2, sizes, dtype, last=True)
+    y = poisoned(x, spec, tf32=False)
+    op.conv_transpose(x, w, b, spec, schedule=schedule, out=y)
+    check(y, wanted(x, w, b, spec), (spec, sizes, schedule))
+
+
+def test_the_choice_walks_where_arithmetic_bounds_and_walks_are_long():
+    for dtype in ("float16", "bfloat16"):
+        assert heuristics.choose(row(dtype), Device()).kind == WALK
+    for other in (
+        row("float32"),
+        row(last=False),
+        row(batch=1),  # walks would be short
+        row(sizes=(128, 128), in_channels=128),  # x does not fit in registers
+        row(kernel=(3, 3), pads_begin=(1, 1), pads_end=(1, 1)),  # memory bounds it
+    ):
+        assert heuristics.choose(other, Device()).kind != WALK
+    assert heuristics.choose(row(), Device("older", 80)).kind != WALK
+    assert heuristics.choose(row(), Device("small", 90, shared_bytes=100_000)).kind != WALK
+
+
+def test_the_autotuner_tries_walks_where_registers_and_shared_memory_suffice():
+    def kinds(problem: Problem, capability: int) -> set[str]:
+        return {s.kind for s in heuristics.candidates(problem, Device(capability=capability))}
+
+    small = row(kernel=(3, 3), pads_begin=(1, 1), pads_end=(1, 1))
+    assert WALK in kinds(small, 90)
+    assert WALK in kinds(row(), 100)
+    assert WALK not in kinds(row(), 80)
+    assert WALK not in kinds(row(in_channels=36), 90)
+    assert WALK not in kinds(row(kernel=(8, 8), pads_begin=(3, 3), pads_end=(4, 4)), 90)
+
+
+def test_two_programs_fit_a_processor_and_fill_the_device_once():
+    schedule = heuristics.choose(row(), Device())
+    assert 2 * resident_bytes(row(), schedule) <= Device().shared_bytes
+    assert 0.75 * 264 < program_count(row(), schedule) <= 264
+
+
+def test_what_a_walk_cannot_do_is_refused_before_the_launch():
+    base = forced(row())
+    steps = row(kernel=(3, 3), strides=(1, 1), dilations=(2, 1), output_padding=(0, 0))
+    volume = Problem(
+        ConvTransposeSpec(64, 32, 1, *((v,) * 3 for v in (2, 2, 1, 0, 0, 0))), 1, (4, 4, 4),
+        "float16", True, True,
+    )  # fmt: skip
+    for problem in (row("float32"), row(last=False), steps, volume, row(out_channels=33)):
+        assert not walks(problem, base)
+        assert not heuristics.fits(problem, base, Device())
+        assert walk_schedule(problem, Device(), base) is None
+    assert not walks(row(), replace(base, prefetch=0))
+    spec = replace(LARGE, out_channels=33)
+    x, w, b = operands(spec, 1, (3, 3), torch.float16, last=True)
+    with pytest.raises(UsageError, match="does not fit"):
+        op.conv_transpose(x, w, b, spec, schedule=forced(row()))
+
+
+def test_products_hold_every_block_once_and_the_oldest_lines_first():
+    for spec in (LARGE, GROUPS, DILATED):
+        problem = Problem(spec.canonical(), 1, (9, 9), "float16", True, True)
+        for joined in (1, 2, 4, 8):
+            schedule = forced(problem, joined)
+            parts = resident_parts(problem, schedule).blocks
+            width = axis_plans(problem, schedule)[2].count
+            for bits, part in zip(parts, products(problem, schedule), strict=True):
+                blocks = [b for product in part for b in product]
+                assert sorted(blocks) == [
+                    b for b in range(packing_of(problem, schedule).blocks) if bits >> b & 1
+                ]
+                heights = [b // width for b in blocks]
+                assert heights == sorted(heights, reverse=True)
+                assert all(len(p) & (len(p) - 1) == 0 and len(p) <= joined for p in part)
