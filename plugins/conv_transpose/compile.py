@@ -24,7 +24,13 @@ from convt_onnx.plugins.conv_transpose.ptx import (
 )
 from convt_onnx.plugins.conv_transpose.quantities import grid, output_sizes, quantities
 from convt_onnx.plugins.conv_transpose.router import supports
-from convt_onnx.plugins.conv_transpose.schedule import Schedule, format_schedule, largest_divisor
+from convt_onnx.plugins.conv_transpose.schedule import (
+    DIRECT,
+    GEMM,
+    Schedule,
+    format_schedule,
+    largest_divisor,
+)
 
 POINTERS = {"float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32"}
 OPERANDS = ("x", "w", "bias", "slope", "residual", "y")
@@ -105,13 +111,19 @@ def compile_ptx(kernel: KernelSpec, capability: int, schedule: Schedule | None =
     """PTX of one kernel for one compute capability (75 ... 120).
 
     Raises:
-        UsageError: The capability is not known or lacks the type, or the kernel does not keep to
-            the limits.
+        UsageError: The capability is not known or lacks the type, the schedule is not of a kind
+            that is compiled ahead of time, or the kernel does not keep to the limits.
         MissingPartError: Triton is not installed.
     """
     require_capability(capability)
     if schedule is None:
         schedule = ahead.schedules(kernel, ahead.base_schedule(kernel), capability)[0]
+    if schedule.kind not in (GEMM, DIRECT):
+        raise UsageError(
+            "schedules of this kind are not compiled ahead of time",
+            where=schedule.label,
+            help=f"give one of the kinds {GEMM} and {DIRECT}",
+        )
     device = replace(ahead.DEVICE, capability=capability)
     answer = supports(kernel.problem, device, schedule)
     if not answer:

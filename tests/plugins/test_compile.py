@@ -14,6 +14,7 @@ from convt_onnx.plugins.conv_transpose import ahead
 from convt_onnx.plugins.conv_transpose.compile import compile_ptx
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
 from convt_onnx.plugins.conv_transpose.ptx import SHARED_LIMIT
+from convt_onnx.plugins.conv_transpose.schedule import LINES, RESIDENT, WALK
 from convt_onnx.spec import ConvTransposeSpec
 
 JOBS = [f"dense NHWC float16:{c}" for c in (75, 80, 86, 89, 90, 100, 120)]
@@ -85,6 +86,14 @@ def test_a_type_that_the_device_lacks_is_refused():
     with pytest.raises(UsageError, match="do not compute") as error:
         compile_ptx(replace(kernel(), dtype="bfloat16"), 75)
     assert "bfloat16 needs compute capability 8.0" in error.value.where
+
+
+@pytest.mark.parametrize("kind", [RESIDENT, WALK, LINES])
+def test_schedules_of_other_kinds_are_refused(kind):
+    base = ahead.base_schedule(kernel())
+    with pytest.raises(UsageError, match="not compiled ahead of time") as error:
+        compile_ptx(kernel(), 90, replace(base, kind=kind))
+    assert kind in error.value.where
 
 
 def test_without_triton_it_says_what_to_install(monkeypatch):
