@@ -44,30 +44,19 @@ WORD = {True: 8, False: 4}  # elements of x that a load reads
 UNIT = {True: "c", False: "w"}  # the axis with stride 1
 
 
-def report(
-    spec: ConvTransposeSpec,
-    last: bool,
-    residual: bool = False,
-    bias: bool = True,
-    forced: Schedule | None = None,
-    dtype: str = "float16",
-    sizes: tuple[int, int] = (64, 64),
-) -> dict:
-    """What the kernel of one layout holds; sizes and strides are multiples of 16."""
-    problem = Problem(spec, 32, sizes, dtype, last, last)
-    schedule = forced or heuristics.choose(problem, Device())
+def compiled(problem: Problem, schedule: Schedule, absent: dict) -> triton.compiler.CompiledKernel:
+    """The kernel without the operands that are absent."""
+    last = problem.channels_last_in
     call = launch.Call(problem, schedule, NONE)
     _, constants = launch.launch_constants(
         call, False, 1 if schedule.flat else WORD[last] * 2 // problem.element_bytes
     )
-    constants = constants | {"slope": None, "x_d": 0, "y_d": 0}  # the dictionary is kept there
-    constants |= {} if residual else {"residual": None}
-    constants |= {} if bias else {"bias": None}
+    constants = constants | absent | {"x_d": 0, "y_d": 0}  # the dictionary is kept there
     constants |= {f"x_{UNIT[last]}": 1, f"y_{UNIT[last]}": 1}
     function = launch.kernel(schedule)
     names = function.arg_names
     pointers = ("x", "w", "bias", "residual", "y")
-    kinds = {n: POINTERS[dtype] if n in pointers else "i32" for n in names}
+    kinds = {n: POINTERS[problem.dtype] if n in pointers else "i32" for n in names}
     signature = {n: "constexpr" if n in constants else kinds[n] for n in names}
     values = {(i,): constants[n] for i, n in enumerate(names) if n in constants}
     aligned = [n for n in names if n in pointers or re.fullmatch("[xy]_.", n)]
@@ -80,7 +69,25 @@ def report(
     options |= {"maxnreg": schedule.registers or None, "enable_fp_fusion": True}
     options |= {"ptx_version": PTX_VERSIONS[90]}
     source = ASTSource(function, signature, values, attributes)
-    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+
+
+def report(
+    spec: ConvTransposeSpec,
+    last: bool,
+    residual: bool = False,
+    bias: bool = True,
+    forced: Schedule | None = None,
+    dtype: str = "float16",
+    sizes: tuple[int, int] = (64, 64),
+) -> dict:
+    """What the kernel of one layout holds; sizes and strides are multiples of 16."""
+    problem = Problem(spec, 32, sizes, dtype, last, last)
+    schedule = forced or heuristics.choose(problem, Device())
+    absent = {"slope": None}
+    absent |= {} if residual else {"residual": None}
+    absent |= {} if bias else {"bias": None}
+    made = compiled(problem, schedule, absent)
     ptx = made.asm["ptx"]
     counts = {key: len(re.findall(pattern, ptx)) for key, pattern in PATTERNS.items()}
     return counts | {
