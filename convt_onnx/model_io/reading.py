@@ -47,7 +47,7 @@ def _read(path: Path) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise ModelError(
                 f"cannot read {path}: it is not a regular file",
-                help="write what it gives into a file first",
+                help="copy what it holds into a file first",
             )
         if status.st_size > MAX_PROTO_BYTES:
             raise ModelError(
