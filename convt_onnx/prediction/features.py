@@ -210,10 +210,7 @@ def _conv_transpose(node: ir.Node, counts: Counts) -> None:
     depth, times = w[0] // group, x[0] * group
     _gemm(counts, rows, positions, depth, times)
     counts["spread"] += times * _is_spread(rows, positions, depth)
-    columns = times * rows * positions
-    counts[f"col2im_{min(len(w) - 2, 3)}d"] += columns
-    counts["col2im_rows"] += columns // x[-1]
-    counts["written"] += prod(_known(node.outputs[0]))
+    counts[f"col2im_{min(len(w) - 2, 3)}d"] += times * rows * positions
 
 
 def _matmul(node: ir.Node, counts: Counts) -> None:
