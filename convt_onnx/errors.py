@@ -22,7 +22,7 @@ class ConvtError(Exception):
 
     exit_code = ExitCode.USAGE
 
-    def __init__(self, what: str, *, where: str = "", help: str = "") -> None:
+    def __init__(self, what: str, *, help: str, where: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.where = where
@@ -30,7 +30,7 @@ class ConvtError(Exception):
 
     def __str__(self) -> str:
         where = f"\n  at: {self.where}" if self.where else ""
-        return f"{self.what}{where}" + (f"\nhelp: {self.help}" if self.help else "")
+        return f"{self.what}{where}\nhelp: {self.help}"
 
 
 class GeometryError(ConvtError, ValueError):

@@ -14,7 +14,6 @@ FOLDERS = ("convt_onnx", "passes", "plugins", "models")
 
 def sources() -> dict[str, ast.Module]:
     paths = [p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*.py"))]
-    paths = [p for p in paths if p.parent.name != "conv_transpose"]
     return {str(p.relative_to(ROOT)): ast.parse(p.read_text()) for p in paths}
 
 

@@ -127,7 +127,11 @@ def compile_ptx(kernel: KernelSpec, capability: int, schedule: Schedule | None =
     device = replace(ahead.DEVICE, capability=capability)
     answer = supports(kernel.problem, device, schedule)
     if not answer:
-        raise UsageError("the kernels do not compute this", where=answer.reason)
+        raise UsageError(
+            "the kernels do not compute this",
+            where=answer.reason,
+            help="another schedule may do it; every runtime does it without the kernels",
+        )
     return _compiled(kernel, capability, schedule)
 
 
@@ -202,7 +206,11 @@ def _require_known(name: str, value: Formula | None, compiled: Mapping[str, Any]
     # The compiler divides by constants itself, and by open sizes as the device does.
     absent = name in OPERANDS or name.endswith(("_mul", "_shift"))
     if value is None and name not in compiled and not absent:
-        raise UsageError("the kernel takes a number that no formula gives", where=name)
+        raise UsageError(
+            "the kernel takes a number that no formula gives",
+            where=name,
+            help="please report this with the geometry",
+        )
 
 
 def _x_vector(kernel: KernelSpec) -> int:

@@ -127,7 +127,11 @@ def make_problem(
     import torch
 
     if spec.ndim not in (1, 2, 3):
-        raise UsageError("the kernels take one to three spatial axes", where=f"{spec.ndim} axes")
+        raise UsageError(
+            "the kernels take one to three spatial axes",
+            where=f"{spec.ndim} axes",
+            help="fold axes of kernel 1 and stride 1 into the batch",
+        )
     dtype = str(x.dtype).removeprefix("torch.")
     if dtype not in DTYPE_BYTES:
         raise UsageError(
@@ -216,9 +220,18 @@ def _check_operands(
             raise UsageError(
                 f"{name} has the wrong shape",
                 where=f"{list(tensor.shape)}, expected {list(shapes[0])}",
+                help="x is [N, C_in, *sizes], the weight [C_in, C_out/group, *kernel]",
             )
     for name, tensor in (("weight", weight), ("residual", residual)):
         if tensor is not None and tensor.dtype != x.dtype:
-            raise UsageError(f"{name} must have the type of x", where=f"{tensor.dtype}, {x.dtype}")
+            raise UsageError(
+                f"{name} must have the type of x",
+                where=f"{tensor.dtype}, {x.dtype}",
+                help=f"{name}.to(x.dtype)",
+            )
     if (activation.kind == "prelu") != (slope is not None):
-        raise UsageError("slope and the activation prelu go together")
+        raise UsageError(
+            "slope and the activation prelu go together",
+            where=f"activation {activation.kind}, slope {'absent' if slope is None else 'given'}",
+            help="give both, or neither",
+        )

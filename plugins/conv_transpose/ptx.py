@@ -8,6 +8,7 @@ from typing import Any
 from convt_onnx.errors import UsageError
 
 SHARED_LIMIT = 49152
+_REPORT = "please report this with the version of triton"
 # PTX versions that the drivers of each generation's first toolkit read.
 PTX_VERSIONS = {75: 80, 80: 80, 86: 80, 89: 80, 90: 80, 100: 87, 103: 88, 120: 87}
 
@@ -35,12 +36,14 @@ def without_scratch(ptx: str, count: int) -> str:
     """
     match = re.search(r"(\.entry\s+(\w+)\()(.*?)(\n?\))", ptx, re.DOTALL)
     if match is None:
-        raise UsageError("the compiled kernel has no entry")
+        raise UsageError("the compiled kernel has no entry", help=_REPORT)
     parameters = [p.strip() for p in match.group(3).split(",") if p.strip()]
     for extra in parameters[count:]:
         name = extra.split()[-1].split("[")[0]
         if ptx.count(name) > 1:
-            raise UsageError("the compiled kernel uses hidden scratch memory", where=name)
+            raise UsageError(
+                "the compiled kernel uses hidden scratch memory", where=name, help=_REPORT
+            )
     kept = ",\n\t".join(parameters[:count])
     return ptx[: match.start()] + f"{match.group(1)}\n\t{kept}\n)" + ptx[match.end() :]
 

@@ -118,7 +118,7 @@ def test_negative_sizes_are_unknown(shapes):
 
 def test_a_formula_that_fails(shapes):
     def formula(*arguments):
-        raise GeometryError("no")
+        raise GeometryError("no", help="none")
 
     text = f"g (float[N,3,H,W] x) => (y) {WEIGHTS} {{ y = {UP}(x, w) }}"
     assert shapes(text, formula)["y"] == ("N", 6, None, None)
