@@ -22,6 +22,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     Schedule,
     axis_plans,
     joinable,
+    keeps_weights,
     resident_parts,
     takes_fragments,
 )
@@ -171,7 +172,7 @@ def draw_schedule(rng: random.Random, problem: Problem, x: torch.Tensor) -> Sche
     merge = draw_merge(rng, problem)
     problem = problem.merged(merge)
     small = prod(problem.spec.kernel) * problem.spec.in_per_group <= MOST_UNROLLED
-    if kind == "resident" and all_fusable(problem) and small:
+    if kind == "resident" and all_fusable(problem) and keeps_weights(problem) and small:
         return replace(draw_resident(rng, problem, device), merge=merge)
     return replace(draw_gemm(rng, problem, device), merge=merge)
 

@@ -31,6 +31,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     WALK,
     Schedule,
     axis_plans,
+    keeps_weights,
     packing_of,
     program_count,
     resident_bytes,
@@ -202,6 +203,8 @@ def fits(problem: Problem, schedule: Schedule, device: Device) -> bool:
     if schedule.kind in UNPACKED:
         return True
     if schedule.kind == WALK and not walks(problem, schedule):
+        return False
+    if schedule.kind == RESIDENT and not keeps_weights(problem):
         return False
     if schedule.kind in (RESIDENT, WALK):
         return resident_bytes(problem, schedule) <= device.shared_bytes

@@ -21,6 +21,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     Schedule,
     axis_plans,
     fragment_sums,
+    keeps_weights,
     largest_divisor,
     packing_of,
     pair_width,
@@ -199,6 +200,12 @@ def _gemm(call: Call) -> Constants:
 
 def _resident(call: Call) -> Constants:
     problem, schedule = call.problem, call.schedule
+    if not keeps_weights(problem):
+        raise UsageError(
+            "the schedule does not fit: exact float32 keeps no weights in shared memory",
+            where=schedule.label,
+            help="allow TF32, or leave the schedule to be chosen",
+        )
     packing = packing_of(problem, schedule)
     column_tiles = packing.padded_columns // packing.tile_n
     return {

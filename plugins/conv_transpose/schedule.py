@@ -201,19 +201,24 @@ def fragment_sums(problem: Problem, schedule: Schedule) -> bool:
     return whole and vector_width(problem, schedule) * problem.element_bytes == 16
 
 
-def resident_bytes(problem: Problem, schedule: Schedule) -> int:
-    """Shared memory that a program takes: its weights, and tiles of x or of y.
+def keeps_weights(problem: Problem) -> bool:
+    """Whether programs may keep their weights in shared memory.
 
-    Three TF32 products take the high and the low parts of weights and of one x from there.
+    Three TF32 products of one x do not go with it: so many registers are spilled around matrix
+    instructions that one such kernel, of thousands, was compiled wrong (README).
     """
+    return problem.element_bytes < 4 or problem.tf32
+
+
+def resident_bytes(problem: Problem, schedule: Schedule) -> int:
+    """Shared memory that a program takes: its weights, and tiles of x or of y."""
     packing, parts = packing_of(problem, schedule), resident_parts(problem, schedule)
-    exact = problem.dtype == "float32" and not problem.tf32
-    reads = 2 if exact else 1 + schedule.prefetch
+    reads = 1 + schedule.prefetch
     if schedule.stages > 1:
-        reads = schedule.stages * packing.blocks * (packing.rows // packing.tile_k) + 2 * exact
+        reads = schedule.stages * packing.blocks * (packing.rows // packing.tile_k)
     x = 0 if schedule.fragments else reads * packing.tile_k
     y = 0 if fragment_sums(problem, schedule) else max(parts.widths)
-    elements = (1 + exact) * weight_elements(packing, parts) + schedule.block_m * max(x, y)
+    elements = weight_elements(packing, parts) + schedule.block_m * max(x, y)
     return elements * problem.element_bytes + SPARE_BYTES
 
 

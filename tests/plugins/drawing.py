@@ -9,7 +9,7 @@ import torch
 
 from convt_onnx.plugins.conv_transpose import op
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
-from convt_onnx.plugins.conv_transpose.schedule import Schedule
+from convt_onnx.plugins.conv_transpose.schedule import Schedule, keeps_weights
 from convt_onnx.reference import conv_transpose as oracle
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -75,8 +75,8 @@ def draw_schedule(rng: random.Random, problem: Problem) -> Schedule:
 
 
 def draw_resident(rng: random.Random, problem: Problem) -> Schedule | None:
-    """A schedule that keeps the weight in shared memory, or None where an axis cannot be fused."""
-    if not gpu_drawing.all_fusable(problem):
+    """A schedule that keeps the weight in shared memory, or None where that is not done."""
+    if not gpu_drawing.all_fusable(problem) or not keeps_weights(problem):
         return None
     schedule = gpu_drawing.draw_resident(rng, problem, Device(), TILES)
     return replace(schedule, round_x=problem.tf32 and rng.random() < 0.5)

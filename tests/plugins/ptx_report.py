@@ -5,7 +5,6 @@ A process of its own, because the interpreter that the other tests use replaces 
 
 import json
 import re
-from dataclasses import replace
 
 import triton
 from aot_report import PATTERNS, spilled
@@ -35,11 +34,6 @@ ODD_CHANNELS = ConvTransposeSpec(
 # Divisions of one axis of channels and taps are by 12, 6 and 4 there.
 FEW_CHANNELS = ConvTransposeSpec(12, 3, 1, (6, 6), (4, 2), (2, 2), (6, 9), (6, 5), (0, 0))
 FLAT = Schedule(GEMM, (True,) * 3, (True,) * 3, 128, 32, 16, 4, 3, True, True, True, False)
-TWO_PHASES = ConvTransposeSpec(32, 16, 1, (2, 2), (2, 2), (1, 1), (0, 0), (0, 0), (0, 0))
-# Weights in shared memory whose products are three of TF32.
-EXACT = Schedule(
-    RESIDENT, (True,) * 3, (True,) * 3, 64, 64, 32, 4, 1, k_major=True, workers=132, prefetch=3
-)
 WORD = {True: 8, False: 4}  # elements of x that a load reads
 UNIT = {True: "c", False: "w"}  # the axis with stride 1
 
@@ -78,11 +72,10 @@ def report(
     residual: bool = False,
     bias: bool = True,
     forced: Schedule | None = None,
-    dtype: str = "float16",
     sizes: tuple[int, int] = (64, 64),
 ) -> dict:
     """What the kernel of one layout holds; sizes and strides are multiples of 16."""
-    problem = Problem(spec, 32, sizes, dtype, last, last)
+    problem = Problem(spec, 32, sizes, "float16", last, last)
     schedule = forced or heuristics.choose(problem, Device())
     absent = {"slope": None}
     absent |= {} if residual else {"residual": None}
@@ -113,9 +106,5 @@ if __name__ == "__main__":
         "walk": report(LARGE, True, sizes=(128, 128)),
         "lines": report(DEPTHWISE, False),
         "flat": report(FEW_CHANNELS, False, forced=FLAT),
-        "exact NHWC": report(TWO_PHASES, True, forced=EXACT, dtype="float32"),
-        "exact NCHW": report(
-            TWO_PHASES, False, forced=replace(EXACT, interleave=True), dtype="float32"
-        ),
     }
     print(json.dumps(kernels))

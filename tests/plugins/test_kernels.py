@@ -78,15 +78,15 @@ def test_direct_sums_of_many_terms_keep_the_digits_of_float32():
 def test_drawn_geometries_and_schedules_with_resident_weights(dtype, width):
     rng = random.Random(f"resident {dtype}{width}")
     torch.manual_seed(width)
-    schedule = None
+    schedule, tf32 = None, dtype == torch.float32
     while schedule is None:
         spec = draw_spec(rng)
         inner, outer = min(5, spec.in_per_group), min(4, spec.out_per_group)
         spec = replace(spec, in_channels=inner * spec.group, out_channels=outer * spec.group)
         x, *_ = operands(spec, 1, (4,) * spec.ndim, dtype, last=False)
-        schedule = draw_resident(rng, op.make_problem(x, spec, tf32=rng.random() < 0.3))
+        schedule = draw_resident(rng, op.make_problem(x, spec, tf32=tf32))
     sizes = (*draw_sizes(rng, spec, 3)[:-1], width)
-    assert_right(spec, 2, sizes, dtype, rng.random() < 0.3, lambda _: schedule)
+    assert_right(spec, 2, sizes, dtype, rng.random() < 0.3, lambda _: schedule, tf32)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -198,13 +198,14 @@ def test_epilogues(kind, schedule):
     x, w, b = operands(SPEC, 2, (3, 4), torch.float32, last=schedule == "direct")
     activation = make_activation(kind, *((-0.5, 0.7) if kind == "clip" else ()))
     slope = torch.rand(SPEC.out_channels) if kind == "prelu" else None
-    y = poisoned(x, SPEC, tf32=False)
+    tf32 = schedule == "resident"
+    y = poisoned(x, SPEC, tf32)
     residual = torch.randn(y.shape)
-    problem = op.make_problem(x, SPEC, tf32=False)
+    problem = op.make_problem(x, SPEC, tf32=tf32)
     chosen = {
         "chosen": heuristics.choose(problem, Device()),
         "direct": heuristics.direct_schedule(problem),
-        "resident": draw_resident(random.Random(1), problem),
+        "resident": replace(draw_resident(random.Random(1), problem), round_x=False),
     }[schedule]
     op.conv_transpose(
         x,
@@ -214,7 +215,7 @@ def test_epilogues(kind, schedule):
         activation=activation,
         slope=slope,
         residual=residual,
-        tf32=False,
+        tf32=tf32,
         schedule=chosen,
         out=y,
     )
@@ -276,3 +277,13 @@ def test_wrong_operands_are_named():
         op.conv_transpose(x, w, b, SPEC, activation=make_activation("prelu"))
     with pytest.raises(UsageError, match="cannot be fused"):
         make_activation("rleu")
+
+
+def test_exact_float32_is_refused_with_weights_in_shared_memory():
+    x, w, b = operands(SPEC, 1, (3, 4), torch.float32, last=False)
+    schedule = draw_resident(random.Random(1), op.make_problem(x, SPEC, tf32=True))
+    with pytest.raises(UsageError, match="exact float32"):
+        op.conv_transpose(x, w, b, SPEC, tf32=False, schedule=schedule)
+    exact = op.make_problem(x, SPEC, tf32=False)
+    assert not heuristics.fits(exact, schedule, Device())
+    assert RESIDENT not in {s.kind for s in heuristics.candidates(exact, Device())}

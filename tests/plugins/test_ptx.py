@@ -81,16 +81,9 @@ def test_lines_are_written_in_wide_words_and_nothing_spills(kernels):
     assert kernel["spilled"] == kernel["shared"] == 0
 
 
-def test_estimated_shared_memory_is_what_exact_products_take(kernels):
-    for name in ("exact NHWC", "exact NCHW"):
-        kernel = kernels[name]
-        assert kernel["matrix"] > 0
-        assert kernel["shared"] <= kernel["estimated"] <= kernel["shared"] + 2048, name
-
-
 def test_no_kernel_takes_more_shared_memory_than_estimated(kernels):
     estimated = {k: v for k, v in kernels.items() if v["estimated"] is not None}
-    assert len(estimated) > 6
+    assert len(estimated) > 4
     for name, kernel in estimated.items():
         assert kernel["shared"] <= kernel["estimated"], name
 
