@@ -203,10 +203,10 @@ def test_epilogues(kind, schedule):
     residual = torch.randn(y.shape)
     problem = op.make_problem(x, SPEC, tf32=tf32)
     chosen = {
-        "chosen": heuristics.choose(problem, Device()),
-        "direct": heuristics.direct_schedule(problem),
-        "resident": replace(draw_resident(random.Random(1), problem), round_x=False),
-    }[schedule]
+        "chosen": lambda: heuristics.choose(problem, Device()),
+        "direct": lambda: heuristics.direct_schedule(problem),
+        "resident": lambda: replace(draw_resident(random.Random(1), problem), round_x=False),
+    }[schedule]()
     op.conv_transpose(
         x,
         w,
