@@ -221,7 +221,8 @@ def test_epilogues(kind, schedule):
     )
     want = torch.from_numpy(wanted(x, w, b, SPEC)) + residual.double()
     want = apply_reference(want, activation, None if slope is None else slope.double())
-    torch.testing.assert_close(y.double(), want, rtol=2e-5, atol=2e-5)
+    most = 2e-3 if tf32 else 2e-5
+    torch.testing.assert_close(y.double(), want, rtol=most, atol=most)
 
 
 def test_an_empty_batch_launches_nothing():
