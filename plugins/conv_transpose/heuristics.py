@@ -30,12 +30,12 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     UNPACKED,
     WALK,
     Schedule,
-    axis_plans,
     keeps_weights,
     packing_of,
     program_count,
     resident_bytes,
 )
+from convt_onnx.plugins.conv_transpose.single_stores import loop_length, single_stores
 from convt_onnx.plugins.conv_transpose.walk import preferred_walk, walk_schedule, walks
 
 # Beyond this many channels in, the direct kernel never came first.
@@ -71,7 +71,7 @@ def choose(problem: Problem, device: Device) -> Schedule:
     return (
         _resident(problem, device)
         or _one_product(problem, device)
-        or gemm_schedule(problem, device, fused_axes(problem))
+        or single_stores(problem, device, gemm_schedule(problem, device, fused_axes(problem)))
     )
 
 
@@ -246,19 +246,12 @@ def _fill(problem: Problem, device: Device, schedule: Schedule) -> Schedule:
     while schedule.block_m > 64 and program_count(problem, schedule) < twice:
         schedule = replace(schedule, block_m=schedule.block_m // 2, warps=4)
     idle = device.processors * 3 // 4
-    short = _loop_length(problem, schedule) <= MAX_SHORT
+    short = loop_length(problem, schedule) <= MAX_SHORT
     if short and schedule.block_n > 64 and program_count(problem, schedule) < idle:
         schedule = replace(schedule, block_n=64)
     if schedule.block_m > 32 and program_count(problem, schedule) < idle:
         schedule = replace(schedule, block_m=32, warps=4)
     return schedule
-
-
-def _loop_length(problem: Problem, schedule: Schedule) -> int:
-    """Most (shift, C_in) that a program of a GEMM adds up."""
-    plans = axis_plans(problem, schedule)
-    taps = prod(a.count if a.fused else -(-a.kernel // a.tap_step) for a in plans)
-    return taps * problem.spec.in_per_group
 
 
 def _block_n(columns: int) -> int:

@@ -22,6 +22,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     resident_parts,
     vector_width,
 )
+from convt_onnx.plugins.conv_transpose.single_stores import single_stores
 from convt_onnx.spec import ConvTransposeSpec
 
 from .drawing import draw_sizes, draw_spec
@@ -128,6 +129,35 @@ def test_few_lines_of_single_elements_are_written_by_programs_with_all_columns()
     assert heuristics.choose(replace(narrow, batch=160), Device()).kind == GEMM
     more = problem((32, 24), 2, stride=4, sizes=(24, 24), batch=16)
     assert heuristics.choose(more, Device()).kind == GEMM
+
+
+@pytest.mark.parametrize(
+    ("stride", "more", "tile"),
+    [
+        (4, {"dtype": "float16"}, (64, 64, 4)),
+        (4, {"dtype": "float32", "tf32": True}, (32, 128, 4)),
+        (8, {"dtype": "bfloat16"}, (32, 64, 1)),  # the height is split
+        (8, {"dtype": "float32", "tf32": True}, (32, 128, 4)),
+    ],
+)
+def test_tiles_are_small_where_one_product_is_stored_by_single_elements(stride, more, tile):
+    odd = problem((32, 32), stride=stride, sizes=(32, 32), **more)
+    odd = replace(odd, spec=replace(odd.spec, output_padding=(0, 0)))
+    # Without a crop, and with the rest of the stride, lines of y are of whole words.
+    whole = {"pads_begin": (0, 0), "pads_end": (0, 0), "output_padding": (stride - 3,) * 2}
+    even = replace(odd, spec=replace(odd.spec, **whole))
+    plain = heuristics.gemm_schedule(odd, Device(), fusing.fused_axes(odd))
+    chosen = heuristics.choose(odd, Device())
+    assert vector_width(odd, chosen) == 1
+    assert (chosen.block_m, chosen.block_n, chosen.warps) == tile
+    assert chosen.stages == 1 and chosen.fused == plain.fused == (True, stride == 4, True)
+    exact, few = replace(odd, dtype="float32", tf32=False), replace(odd, batch=1, sizes=(2, 2))
+    for other in (exact, few):
+        assert heuristics.choose(other, Device()).stages > 1
+    words = heuristics.gemm_schedule(even, Device(), plain.fused)
+    assert vector_width(even, words) > 1
+    assert single_stores(even, Device(), words) == words
+    assert heuristics.choose(odd, Device("older", 80)) == plain
 
 
 def test_tiles_are_powers_of_two_where_the_stride_is_none():
