@@ -30,6 +30,9 @@ from convt_onnx.plugins.conv_transpose._kernel_epilogue import activate
 
 # Channels of a group whose loop is written out; more take the compiler minutes.
 UNROLLED = tl.constexpr(32)
+# Channels, or terms of all taps, that are added up one after the other; more lose digits.
+FEW = tl.constexpr(4)
+TERMS = tl.constexpr(128)
 
 
 @triton.jit
@@ -161,6 +164,7 @@ def direct_kernel(
     row = batch * x_n + m_d * x_d + m_h * x_h + m_w * x_w
     group = c // C_OUT
     TAPS: tl.constexpr = AXIS_D[KERNEL] * AXIS_H[KERNEL] * AXIS_W[KERNEL]
+    SHORT: tl.constexpr = C_IN <= FEW or (C_IN <= UNROLLED and C_IN * TAPS <= TERMS)
     w_row = (group * C_IN * C_OUT + c % C_OUT) * TAPS
 
     acc = tl.zeros((BLOCK_Q, BLOCK_L), tl.float32)
@@ -186,14 +190,14 @@ def direct_kernel(
         k_dh = (k_d + j_d * AXIS_D[TAP_STEP]) * AXIS_H[KERNEL] + k_h + j_h * AXIS_H[TAP_STEP]
         w_at = w_row + k_dh * AXIS_W[KERNEL] + k_w
         at_row = row - (e_d * x_d + e_h * x_h + e_w * x_w)
-        if C_IN <= UNROLLED:
+        if SHORT:
             for channel in tl.static_range(C_IN):
                 acc = _add_channel(
                     acc, x, w, channel, at_row, w_at, group, read, has, c_live, x_c,
                     C_IN, C_OUT * TAPS, CHANNEL_LAST,
                 )  # fmt: skip
         else:
-            # Each tap by itself: one long sum loses digits.
+            # Each tap by itself.
             of_tap = tl.zeros((BLOCK_Q, BLOCK_L), tl.float32)
             for channel in range(C_IN):
                 of_tap = _add_channel(

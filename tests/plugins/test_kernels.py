@@ -62,14 +62,16 @@ def test_drawn_geometries_and_gemm_schedules(dtype, seed):
     )
 
 
-def test_direct_sums_of_many_terms_keep_the_digits_of_float32():
+@pytest.mark.parametrize(("channels", "taps"), [(64, 9), (16, 17), (32, 31)])
+def test_direct_sums_of_many_terms_keep_the_digits_of_float32(channels, taps):
     torch.manual_seed(0)
-    spec = ConvTransposeSpec(64, 1, 1, (9,), (1,), (1,), (4,), (4,), (0,))
-    x, w, _ = operands(spec, 1, (24,), torch.float32, last=False)
+    pads = (taps // 2,)
+    spec = ConvTransposeSpec(channels, 2, 1, (taps,), (1,), (1,), pads, pads, (0,))
+    x, w, _ = operands(spec, 1, (48,), torch.float32, last=False)
     schedule = heuristics.direct_schedule(op.make_problem(x, spec))
     y = op.conv_transpose(x, w, None, spec, schedule=schedule)
     want = torch.from_numpy(wanted(x, w, None, spec))
-    # One sum of all 576 terms loses 4e-7.
+    # One sum of all terms loses 2.5e-7 to 5e-7.
     assert float((y.double() - want).norm() / want.norm()) < 2**-22
 
 
