@@ -60,7 +60,7 @@ def inside(i, size):
 
 @triton.jit
 def _divide(m, q, multiplier, shift):
-    """m // q for 0 <= m < 2^31, without a division where `launch.divider` gave its numbers."""
+    """m // q for 0 <= m < 2^31, without a division where `geometry.divider` gave its numbers."""
     if multiplier is None:
         quotient = m // q
     else:

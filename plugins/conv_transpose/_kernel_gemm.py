@@ -47,7 +47,7 @@ def gemm_kernel(
     q_d,
     q_h,
     q_w,
-    d_mul,  # launch.divider of q_d, q_h, q_w, or None
+    d_mul,  # geometry.divider of q_d, q_h, q_w, or None
     d_shift,
     h_mul,
     h_shift,

@@ -45,7 +45,7 @@ def walk_kernel(
     q_d,
     q_h,
     q_w,
-    d_mul,  # launch.divider of q_d, q_h, q_w, or None
+    d_mul,  # geometry.divider of q_d, q_h, q_w, or None
     d_shift,
     h_mul,
     h_shift,
@@ -202,7 +202,7 @@ def _read_line(
     C_IN: tl.constexpr, BLOCK_K: tl.constexpr, X_VECTOR: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Pieces of a line of x at all shifts of the width."""
-    at = row + (line.to(tl.int64) if WIDE else line) * x_h
+    at = row + (tl.cast(line, tl.int64) if WIDE else line) * x_h
     here = live & inside(tl.zeros_like(m_w) + line, in_h)
     SHIFTS: tl.constexpr = AXIS_W[COUNT]
     found = ()

@@ -145,3 +145,12 @@ def _shifts(axis: Axis, base: int) -> tuple[int, ...]:
 
 def _even(shifts: tuple[int, ...]) -> bool:
     return len({b - a for a, b in pairwise(shifts)}) <= 1
+
+
+def divider(q: int) -> tuple[int, int]:
+    """Multiplier (as a signed 32-bit number) and shift that divide m < 2^31 by q.
+
+    m // q == (m * multiplier) >> (31 + shift), the multiplier being at least 2^31.
+    """
+    shift = (q - 1).bit_length()
+    return -(-(1 << (31 + shift)) // q) - (1 << 32), shift

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from convt_onnx.errors import UsageError
 from convt_onnx.plugins.conv_transpose.activations import Activation
-from convt_onnx.plugins.conv_transpose.geometry import AxisPlan
+from convt_onnx.plugins.conv_transpose.geometry import AxisPlan, divider
 from convt_onnx.plugins.conv_transpose.lines import WORD_BYTES, each, lines_schedule, taps
 from convt_onnx.plugins.conv_transpose.problem import Problem
 from convt_onnx.plugins.conv_transpose.schedule import (
@@ -123,15 +123,6 @@ def launch_sizes(
     if total < WIDE_FROM:
         dividers = tuple(v for q in rows for v in divider(q))
     return (total, *problem.in_sizes, *outs, *rows, *dividers, *x_strides, *y_strides)
-
-
-def divider(q: int) -> tuple[int, int]:
-    """Multiplier (as a signed 32-bit number) and shift that divide m < 2^31 by q.
-
-    m // q == (m * multiplier) >> (31 + shift), the multiplier being at least 2^31.
-    """
-    shift = (q - 1).bit_length()
-    return -(-(1 << (31 + shift)) // q) - (1 << 32), shift
 
 
 @lru_cache(maxsize=1024)

@@ -37,6 +37,8 @@ PROGRAMS = 2
 REGISTERS = 255
 # Registers of a thread beside x and its sums.
 OTHER_REGISTERS = 46
+# What was measured to gain; others spill up to 612 bytes, or are bound by memory.
+CHANNELS, SHIFTS, STRIDE = 64, 3, 2
 # Lines that a walk should have for each that it reads before its first: these are read twice.
 LINES_EACH = 8
 
@@ -48,7 +50,8 @@ def walks(problem: Problem, schedule: Schedule) -> bool:
         problem.spec.ndim == 2
         and all(schedule.fused)
         and not schedule.flat
-        and schedule.prefetch > 0
+        and min(schedule.prefetch, schedule.workers, schedule.joined) > 0
+        and schedule.joined & (schedule.joined - 1) == 0
         and (height.count == 1 or height.step == 1)
         and takes_fragments(problem, schedule)
         and fragment_sums(problem, schedule)
@@ -93,8 +96,8 @@ def walk_schedule(problem: Problem, device: Device, base: Schedule) -> Schedule 
         joined=JOINED,
         prefetch=PREFETCH,
     )
-    words = problem.spec.in_per_group * problem.element_bytes % 16 == 0
-    if device.capability < OLDEST or not words or not walks(problem, schedule):
+    aligned = problem.spec.in_per_group * problem.element_bytes % 16 == 0
+    if device.capability < OLDEST or not aligned or not walks(problem, schedule):
         return None
     if sum(1 + len(part) for part in products(problem, schedule)) > MAX_PRODUCTS:
         return None  # a part's stores take as long to compile as a product
@@ -119,10 +122,14 @@ def preferred_walk(problem: Problem, device: Device, base: Schedule) -> Schedule
     schedule = walk_schedule(problem, device, base)
     if schedule is None:
         return None
-    height = axis_plans(problem, schedule)[1]
-    lines = height.rows(problem.out_sizes[1])
-    long_enough = lines >= schedule.workers * LINES_EACH * (height.count - 1)
-    return schedule if height.count > 1 and long_enough else None
+    outs = problem.out_sizes
+    axes = list(zip(axis_plans(problem, schedule), outs, strict=True))[1:]
+    lines = axes[0][0].rows(outs[1])
+    long_enough = lines >= schedule.workers * LINES_EACH * (SHIFTS - 1)
+    measured = problem.spec.in_per_group == schedule.block_k == CHANNELS and all(
+        a.count == SHIFTS and a.stride == STRIDE and a.exact(out) for a, out in axes
+    )
+    return schedule if measured and long_enough else None
 
 
 def _line_registers(problem: Problem, schedule: Schedule) -> int:

@@ -19,6 +19,7 @@ from convt_onnx.plugins.conv_transpose.ptx import PTX_VERSIONS
 from convt_onnx.plugins.conv_transpose.schedule import (
     GEMM,
     RESIDENT,
+    WALK,
     Schedule,
     resident_bytes,
 )
@@ -34,6 +35,7 @@ ODD_CHANNELS = ConvTransposeSpec(
 # Divisions of one axis of channels and taps are by 12, 6 and 4 there.
 FEW_CHANNELS = ConvTransposeSpec(12, 3, 1, (6, 6), (4, 2), (2, 2), (6, 9), (6, 5), (0, 0))
 FLAT = Schedule(GEMM, (True,) * 3, (True,) * 3, 128, 32, 16, 4, 3, True, True, True, False)
+HOLDING = (RESIDENT, WALK)  # the weight in shared memory
 WORD = {True: 8, False: 4}  # elements of x that a load reads
 UNIT = {True: "c", False: "w"}  # the axis with stride 1
 
@@ -42,9 +44,7 @@ def compiled(problem: Problem, schedule: Schedule, absent: dict) -> triton.compi
     """The kernel without the operands that are absent."""
     last = problem.channels_last_in
     call = launch.Call(problem, schedule, NONE)
-    _, constants = launch.launch_constants(
-        call, False, 1 if schedule.flat else WORD[last] * 2 // problem.element_bytes
-    )
+    _, constants = launch.launch_constants(call, False, 1 if schedule.flat else WORD[last])
     constants = constants | absent | {"x_d": 0, "y_d": 0}  # the dictionary is kept there
     constants |= {f"x_{UNIT[last]}": 1, f"y_{UNIT[last]}": 1}
     function = launch.kernel(schedule)
@@ -87,7 +87,7 @@ def report(
         "kind": schedule.kind,
         "spilled": spilled(ptx, False),
         "shared": made.metadata.shared,
-        "estimated": resident_bytes(problem, schedule) if schedule.kind == RESIDENT else None,
+        "estimated": resident_bytes(problem, schedule) if schedule.kind in HOLDING else None,
         "barriers": len(re.findall(r"\bbar\.sync", ptx)),
         "packed_integers": len(re.findall(r"\.[su]16x2", ptx)),
         "stores": len(re.findall(r"\bst\.global", ptx)),
@@ -104,6 +104,7 @@ if __name__ == "__main__":
         "no bias": report(DENSE, True, bias=False),
         "no bias, odd channels": report(ODD_CHANNELS, False, residual=True, bias=False),
         "walk": report(LARGE, True, sizes=(128, 128)),
+        "direct": report(DEPTHWISE, True),
         "lines": report(DEPTHWISE, False),
         "flat": report(FEW_CHANNELS, False, forced=FLAT),
     }

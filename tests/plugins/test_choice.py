@@ -305,7 +305,7 @@ def test_wide_channels_are_left_to_the_library():
 
 
 def test_dividers_divide():
-    from convt_onnx.plugins.conv_transpose.launch import divider
+    from convt_onnx.plugins.conv_transpose.geometry import divider
 
     numbers = [0, 1, 2, 3, 12345, 2**30, 2**31 - 1]
     for q, m in itertools.product([1, 2, 3, 5, 7, 64, 65, 641, 12345, 2**30 + 1], numbers):

@@ -110,6 +110,16 @@ def test_x_with_gaps_between_its_pixels():
     check(y, wanted(x, w, b, ONE_GROUP), schedule)
 
 
+def test_64_bit_offsets(monkeypatch):
+    monkeypatch.setattr("convt_onnx.plugins.conv_transpose.launch.WIDE_FROM", 0)
+    torch.manual_seed(5)
+    x, w, b = operands(GROUPS, 2, (4, 5), torch.float16, last=True)
+    y = poisoned(x, GROUPS, tf32=False)
+    schedule = forced(op.make_problem(x, GROUPS))
+    op.conv_transpose(x, w, b, GROUPS, schedule=schedule, out=y)
+    check(y, wanted(x, w, b, GROUPS), schedule)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("seed", range(3))
 def test_drawn_geometries_and_walks(dtype, seed):
@@ -131,6 +141,9 @@ def test_the_choice_walks_where_arithmetic_bounds_and_walks_are_long():
         row(batch=1),  # walks would be short
         row(sizes=(128, 128), in_channels=128),  # x does not fit in registers
         row(kernel=(3, 3), pads_begin=(1, 1), pads_end=(1, 1)),  # memory bounds it
+        row(in_channels=48),  # these spill
+        row(pads_begin=(1, 1), pads_end=(1, 1), output_padding=(0, 0)),
+        row(strides=(1, 1), output_padding=(0, 0), kernel=(3, 3)),
     ):
         assert heuristics.choose(other, Device()).kind != WALK
     assert heuristics.choose(row(), Device("older", 80)).kind != WALK
@@ -166,7 +179,8 @@ def test_what_a_walk_cannot_do_is_refused_before_the_launch():
         assert not walks(problem, base)
         assert not heuristics.fits(problem, base, Device())
         assert walk_schedule(problem, Device(), base) is None
-    assert not walks(row(), replace(base, prefetch=0))
+    for wrong in ({"prefetch": 0}, {"workers": 0}, {"joined": 0}, {"joined": 3}):
+        assert not walks(row(), replace(base, **wrong)), wrong
     spec = replace(LARGE, out_channels=33)
     x, w, b = operands(spec, 1, (3, 3), torch.float16, last=True)
     with pytest.raises(UsageError, match="does not fit"):
