@@ -7,7 +7,9 @@ the FlagGems shapes and the deployed one; NVIDIA H200, ONNX Runtime 1.31.1, whol
 multiply-adds or bytes predicts it: the same multiply-adds took cuDNN up to 20 times as long from
 one kind to the next. So a node keeps ConvTranspose unless it lies between kinds that all gained:
 in float32 19 kinds, 14 of them drawn when the region stood, 1.36 to 4.8 times, and in float16 8
-kinds, 1.30 to 4.4 times, with a CUDA graph or without.
+kinds, 1.30 to 4.4 times: drawn kinds and FlagGems rows with a CUDA graph and without, those that
+were timed form by form (5 in float32, 2 in float16) without one. FlagGems rows 2 and 7 are in
+benchmarks/results/ort_cuda.json, all others in ort_cuda_kinds.json.
 
 * cuDNN's slow kernel takes 78 to 120 us for a million outputs in either type. It has 2 to 4 groups
   with kernels of 3 and more, and float32 with 8 groups of 8 channels at stride 2 (46 to 79 us);
@@ -126,9 +128,9 @@ def gains(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int], dtype: str)
 
 def _kind(spec: ConvTransposeSpec, dtype: str) -> str:
     """What the rules look at, in words, for a decision's reason."""
-    sizes = [
-        f"{name} {'x'.join(map(str, values))}"
-        for name, values in (("kernel", spec.kernel), ("strides", spec.strides))
-    ]
+    axes = [("kernel", spec.kernel), ("strides", spec.strides)]
+    if set(spec.dilations) != {1}:
+        axes.append(("dilations", spec.dilations))
+    sizes = [f"{name} {'x'.join(map(str, values))}" for name, values in axes]
     channels = f"{spec.group} groups of {spec.in_per_group} to {spec.out_per_group} channels"
     return ", ".join([dtype, channels, *sizes])
