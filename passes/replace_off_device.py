@@ -36,7 +36,8 @@ class ReplaceOffDevice(Pass):
     The values stay what they are, to the first of several maxima and to shifts beyond the width. A
     row with a NaN gets no 1 where ReduceMax gives NaN, which ONNX Runtime's providers decide by
     where in the row it is. Not in functions, whose values have no types, where the element type is
-    not known or an attribute comes from a call, and rule 1 below opset 11.
+    not known, a BitShift without its direction, and rule 1 below opset 11 or, where it needs the
+    Reshape, with a size that may be 0.
     """
 
     name = "replace-off-device"
@@ -74,20 +75,33 @@ def _hardmax(em: Emitter, node: ir.Node) -> ir.Value | Refusal:
         return Refusal("CT576", "its element type is not known")
     if em.opset < HARDMAX_OPSET:
         return Refusal("CT576", f"opset {em.opset}, CumSum needs {HARDMAX_OPSET}")
-    if attribute is not None and attribute.is_ref():
-        return Refusal("CT576", "its axis comes from a call")
-    flattened = em.opset <= LAST_FLATTENED_OPSET
-    default = 1 if flattened else -1
+    flattens = em.opset <= LAST_FLATTENED_OPSET
+    default = 1 if flattens else -1
     axis = default if attribute is None else attribute.as_int()
+    last = axis == -1 or (x.shape is not None and axis == len(x.shape) - 1)
+    flattened = flattens and not last
+    if flattened and not _fits_reshape(x.shape, axis):
+        return Refusal("CT576", f"opset {em.opset}, a size that may be 0")
     # The providers have no comparison of bfloat16; float32 holds it exactly.
     rows = em.cast(x, ir.DataType.FLOAT) if x.dtype == ir.DataType.BFLOAT16 else x
-    last = axis == -1 or (x.shape is not None and axis == len(x.shape) - 1)
-    if flattened and not last:
+    if flattened:
         rows = em.op("Flatten", [rows], axis=axis)
-    ones = em.cast(_first_of_largest(em, rows, -1 if flattened else axis), x.dtype)
-    if flattened and not last:
+    ones = em.cast(_first_of_largest(em, rows, -1 if flattens else axis), x.dtype)
+    if flattened:
         ones = em.op("Reshape", [ones, em.op("Shape", [x])])
     return ones
+
+
+def _fits_reshape(shape: ir.Shape | None, axis: int) -> bool:
+    """Whether Reshape makes `shape` of what Flatten made of it at `axis`.
+
+    Reshape below opset 14 copies a size for each 0, and of the two that Flatten leaves only the
+    first is 0 wherever the tensor's first size, not behind the axis, is.
+    """
+    if shape is None:
+        return False
+    first = 0 if axis in (0, -len(shape)) else 1
+    return all(isinstance(size, int) and size > 0 for size in list(shape)[first:])
 
 
 def _first_of_largest(em: Emitter, x: ir.Value, axis: int) -> ir.Value:
@@ -110,8 +124,8 @@ def _bit_shift(em: Emitter, node: ir.Node) -> ir.Value | Refusal:
     direction = node.attributes.get("direction")
     if x is None or count is None or x.dtype not in (*WIDE, *NARROW):
         return Refusal("CT576", "its element type is not known")
-    if direction is None or direction.is_ref():
-        return Refusal("CT576", "its direction comes from a call")
+    if direction is None:
+        return Refusal("CT576", "it has no direction")
     bits = np.iinfo(x.dtype.numpy()).bits
     narrow = x.dtype in NARROW
     dtype = ir.DataType.UINT32 if narrow else x.dtype

@@ -62,10 +62,18 @@ class TestHardmax:
     def test_of_all_axes_from_one_on_in_old_opsets(self, apply, axis, opset):
         assert_equal(apply, hardmax(axis, opset=opset), x=ties(2, 3, 4, 5))
 
-    @pytest.mark.parametrize("opset", [12, 13])
-    def test_of_open_sizes(self, apply, opset):
-        proto = hardmax(1, opset=opset, shape="N,M,K")
-        assert_equal(apply, proto, x=ties(3, 2, 7))
+    def test_of_open_sizes(self, apply):
+        assert_equal(apply, hardmax(1, opset=13, shape="N,M,K"), x=ties(3, 2, 7))
+
+    @pytest.mark.parametrize("axis", [1, 2, -2])
+    def test_of_an_open_batch_in_old_opsets(self, apply, axis):
+        """Also of none: the Reshape copies a size for each 0."""
+        proto = hardmax(axis, opset=12, shape="N,2,7,3")
+        assert_equal(apply, proto, x=ties(3, 2, 7, 3))
+        after = applied(apply, proto).after
+        for done in (proto, after):
+            y = run(done, {"x": np.zeros((0, 2, 7, 3), np.float32)})["y"]
+            assert y.shape == (0, 2, 7, 3)
 
     @pytest.mark.parametrize("opset", [11, 13])
     @pytest.mark.parametrize("dtype", DTYPES)
@@ -157,6 +165,20 @@ NOT = {
 }
 TOLD = {
     "an opset without CumSum": (hardmax(1, opset=10), "opset 10, CumSum needs 11"),
+    "a size behind the first that may be 0": (
+        hardmax(1, opset=11, shape="2,3,N"),
+        "opset 11, a size that may be 0",
+    ),
+    "a size that is 0": (hardmax(1, opset=12, shape="2,3,0"), "opset 12, a size that may be 0"),
+    "a batch that is flattened away": (
+        hardmax(-3, opset=12, shape="N,3,4"),
+        "opset 12, a size that may be 0",
+    ),
+    "a shape that is not known": (
+        model("g (float[] x) => (float[] y) { y = Hardmax <axis=1> (x) }", opset=11),
+        "opset 11, a size that may be 0",
+    ),
+    "a shift without a direction": (bit_shift(None), "it has no direction"),
     "a type that is not known": (
         model("g (float[3,7] x) => (float[a,b] y) { h = Relu (x) y = Hardmax (h) }"),
         "its element type is not known",
