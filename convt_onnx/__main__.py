@@ -25,8 +25,11 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; end at once in an import, where protobuf crashes on exceptions."""
-    if _is_importing(frame):
+    """Raise KeyboardInterrupt; end at once in an import, where protobuf crashes on exceptions.
+
+    Not once onnx has loaded: commands import more while files lie aside that they clean up.
+    """
+    if not hasattr(sys.modules.get("onnx"), "load") and _is_importing(frame):
         os.write(2, b"interrupted\n")
         os._exit(INTERRUPTED)
     raise KeyboardInterrupt

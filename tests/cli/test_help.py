@@ -179,6 +179,30 @@ main()
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
+def test_an_interrupt_of_a_later_import_cleans_up(tmp_path):
+    code = """
+import signal, sys, tempfile
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "later":
+            signal.raise_signal(signal.SIGINT)
+def command():
+    import onnx
+    with tempfile.TemporaryDirectory(dir="."):
+        import later
+sys.meta_path.insert(0, Interrupting())
+from convt_onnx import __main__, cli
+cli.main = command
+__main__.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
