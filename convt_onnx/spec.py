@@ -17,6 +17,9 @@ from typing import Protocol, TypeVar
 
 from convt_onnx.errors import GeometryError
 
+# Of a tensor: a petabyte of float32. What forms make on the way still has sizes of 64 bits.
+MAX_ELEMENTS = 1 << 48
+
 
 class Length(Protocol):
     """An int or a symbolic size: whatever can be multiplied by and added to an int."""
@@ -114,6 +117,7 @@ class ConvTransposeSpec:
     output_padding: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        _require_several("kernel", self.kernel)
         n = len(self.kernel)
         if n < 1:
             raise GeometryError(
@@ -233,6 +237,7 @@ class ConvTransposeSpec:
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Spatial output sizes; raises GeometryError where the output would be empty."""
+        _require_several("sizes", sizes)
         if len(sizes) != self.ndim:
             raise GeometryError(
                 f"expected {self.ndim} spatial sizes",
@@ -254,7 +259,17 @@ class ConvTransposeSpec:
         return batch * self.in_channels * self.out_per_group * pairs
 
 
+def _require_several(name: str, values: Sequence[int]) -> None:
+    if isinstance(values, int):
+        raise GeometryError(
+            f"{name} must be a sequence with one value for each spatial axis",
+            where=f"{name} = {values}",
+            help=f"pass ({values},) where there is one axis",
+        )
+
+
 def _require_length(name: str, values: Sequence[int], n: int) -> None:
+    _require_several(name, values)
     if len(values) != n:
         raise GeometryError(
             f"{name} must have one value for each of the {n} spatial axes",

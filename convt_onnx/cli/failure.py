@@ -69,7 +69,9 @@ def _as_known(error: BaseException, own_help: str) -> ConvtError:
     if isinstance(error, click.ClickException):
         return ConvtError(error.format_message(), help=own_help)
     if isinstance(error, MemoryError):
-        return ConvtError("not enough memory", help="a smaller --input-shapes, or --no-verify")
+        return ConvtError(
+            "not enough memory", help="a smaller --input-shapes; optimize also takes --no-verify"
+        )
     if isinstance(error, OSError):
         where = str(error.filename or "")
         return ConvtError(

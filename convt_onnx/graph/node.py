@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import onnx_ir as ir
 
@@ -15,7 +16,7 @@ from convt_onnx.model_io.walk import is_conv_transpose
 from convt_onnx.padding import Attributes, UnknownSizeError, resolve
 from convt_onnx.plugin_node.record import DOMAIN
 from convt_onnx.reasons import Refusal
-from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.spec import MAX_ELEMENTS, ConvTransposeSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class ConvTransposeNode:
     The names are kept apart: once the node is replaced, its values are no longer in the graph.
     `x_grid` and `y_grid` are what the input is dequantised from and the output quantised to.
     `open_channels`: the input's channel count is not in the model; it is the weight's.
-    `absorbed`: what a form that computes more than the node takes the place of besides.
+    `absorbed`: what a form that computes more than the node replaces besides.
     `usual`: shape of x at the sizes that the user gave, None where they gave none.
     """
 
@@ -190,7 +191,7 @@ def _read(
     if b is not None and bias is None:
         return UnreadNode(node, path, Refusal("CT107", f"bias {b.name!r}"))
     if None not in known[2:]:
-        spec.output_sizes([n for n in known[2:] if n is not None])
+        _check_sizes(spec, known[0] or 1, [n for n in known[2:] if n is not None])
     dtype = x.dtype or w.dtype
     return ConvTransposeNode(
         node=node,
@@ -209,6 +210,18 @@ def _read(
         y_grid=output_grid(node, dtype, ir_version),
         open_channels=dims is not None and dims[1] is None,
     )
+
+
+def _check_sizes(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> None:
+    """Refuse sizes that leave no output, or tensors that no runtime can hold."""
+    out = spec.output_sizes(sizes)
+    x, y = [batch, spec.in_channels, *sizes], [batch, spec.out_channels, *out]
+    if max(prod(x), prod(y)) > MAX_ELEMENTS:
+        raise GeometryError(
+            "the node's tensors would be too large for any runtime",
+            where=f"strides = {list(spec.strides)}, input shape {x}, output shape {y}",
+            help="correct the declared sizes or the attributes; 2^48 elements are the most",
+        )
 
 
 def _geometry(

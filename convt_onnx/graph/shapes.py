@@ -15,6 +15,9 @@ from convt_onnx.spec import ConvTransposeSpec
 
 Dim = int | str | None
 
+# What a size in a model file can hold.
+MAX_INT64 = 2**63 - 1
+
 
 def conv_transpose_shape(
     node: onnx.NodeProto, x: Sequence[Dim] | None, weight: Sequence[Dim] | None
@@ -51,7 +54,8 @@ def _length(spec: ConvTransposeSpec, axis: int, dim: Dim) -> Dim:
     if dim is None:
         return None
     if isinstance(dim, int):
-        return spec.output_length(axis, dim)
+        length = spec.output_length(axis, dim)
+        return length if length <= MAX_INT64 else None
     if not is_plain(dim):
         return None
     value = spec.output_length(axis, ir.SymbolicDim(dim)).value

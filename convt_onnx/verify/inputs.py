@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from convt_onnx import spec
 from convt_onnx.errors import UsageError
 from convt_onnx.suggest import did_you_mean
 
@@ -168,6 +170,12 @@ def _check(
     for name, given in shapes.items():
         if name not in names:
             raise UsageError(f"no input {name!r}", where=where, help=did_you_mean(name, names))
+        if prod(given) > spec.MAX_ELEMENTS:
+            raise UsageError(
+                f"the shape for input {name!r} is too large for any runtime",
+                where=f"{where}: {list(given)}",
+                help="2^48 elements are the most",
+            )
         wanted = names[name]
         fits = len(wanted) == len(given) or not wanted
         if not fits or any(
@@ -221,7 +229,7 @@ def _draw(
         raise UsageError(
             f"input {name!r} would be too large to verify with",
             where=f"shape {list(shape)}",
-            help="--input-shapes NAME:… for a smaller one, or --no-verify",
+            help="--input-shapes NAME:… for a smaller one; optimize also takes --no-verify",
         )
     dtype = TYPES.get(kind)
     if dtype is None:

@@ -7,6 +7,7 @@ from onnx import helper
 
 from convt_onnx import OptimizeOptions, VerifyOptions, optimize, verify_files
 from convt_onnx.errors import ModelError, UsageError
+from convt_onnx.targets import TARGETS
 
 from ..graph.building import array, model, write
 
@@ -93,3 +94,21 @@ def test_a_target_without_the_operator_names_what_remains(tmp_path, source):
     options = OptimizeOptions(target="portable", forms={"all": "keep"})
     result = optimize(source, tmp_path / "out.onnx", options)
     assert any("these remain" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("command", ["optimize --no-tune", "optimize --no-tune --no-verify"])
+@pytest.mark.parametrize(
+    ("shape", "stride"), [("1,2,2147483648,2147483648", 2), ("1,2,32,32", 2**62)]
+)
+def test_sizes_that_nothing_can_hold_name_the_node(tmp_path, convt, shape, stride, command, target):
+    node = f"[up] y = ConvTranspose <strides = [{stride}, {stride}]> (x, w)"
+    proto = model(f"g (float[{shape}] x) => (float[] y) {{ {node} }}", w=array(2, 3, 4, 4))
+    path = write(proto, tmp_path, "huge.onnx")
+    done = convt(*command.split(), path, "--target", target)
+    done.check_failed(2, "'up'", "too large for any runtime", str(stride))
+
+
+def test_given_sizes_that_nothing_can_hold(convt, source):
+    done = convt("optimize", source, "--no-verify", "--input-shapes", "x:2,3,9223372036854775808")
+    done.check_failed(2, "input 'x'", "too large for any runtime")

@@ -79,6 +79,14 @@ def test_output_sizes_refuses_wrong_rank(sizes):
         SPEC.output_sizes(sizes)
 
 
+def test_one_number_is_no_sequence():
+    with pytest.raises(GeometryError, match=r"sizes must be a sequence[^\0]*pass \(5,\)"):
+        SPEC.output_sizes(5)
+    for name in ("kernel", "strides", "output_padding"):
+        with pytest.raises(GeometryError, match=f"{name} must be a sequence"):
+            replace(SPEC, **{name: 1})
+
+
 @pytest.mark.parametrize(("end", "empty"), [(4, False), (5, True), (9, True)])
 def test_output_sizes_refuses_an_empty_output(end, empty):
     spec = replace(SPEC, pads_end=(end, 2), output_padding=(0, 0))

@@ -132,3 +132,16 @@ def test_nonsense_is_refused_by_the_name_of_the_node(text, words):
     with pytest.raises(GeometryError, match=words) as caught:
         read(model(text, w=W))
     assert "node 'a'" in caught.value.where
+
+
+@pytest.mark.parametrize(
+    ("shape", "stride"),
+    [("1,3,9223372036854775807", 2), ("1,3,7", 2**62), ("562949953421312,3,1", 2)],
+)
+def test_tensors_that_nothing_can_hold_are_refused(shape, stride):
+    node = f"[up] y = ConvTranspose <strides=[{stride}]> (x, w)"
+    text = f"g (float[{shape}] x) => (float[] y) {{ {node} }}"
+    with pytest.raises(GeometryError, match="too large for any runtime") as caught:
+        read(model(text, w=W))
+    assert "'up'" in caught.value.where
+    assert str(stride) in caught.value.where
