@@ -90,7 +90,7 @@ class FakeRuntime:
         assert {i.name for i in source.proto.graph.input} <= set(feeds)
         seconds = self.speed(source.proto)
         if seconds is None:
-            raise RunError("the fake does not load the model", where="told so")
+            raise RunError("the fake does not load the model", where="told so", help="ask for less")
         self.loaded.append(source.proto)
         self.timed.append(FakeTimed(self.clock, cycle([seconds])))
         return self.timed[-1]

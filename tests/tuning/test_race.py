@@ -140,7 +140,7 @@ def test_there_may_be_a_least():
 
 class Failing:
     def seconds(self, runs):
-        raise RunError("it does not run", where="told so")
+        raise RunError("it does not run", where="told so", help="none")
 
 
 def test_what_fails_is_dropped():
@@ -183,7 +183,7 @@ def test_what_was_ahead_and_fails_later_is_not_chosen():
     class Expiring(FakeTimed):
         def seconds(self, runs: int) -> float:
             if self.runs > 2 * SURE:
-                raise RunError("no memory", where="GPU")
+                raise RunError("no memory", where="GPU", help="none")
             return super().seconds(runs)
 
     entries = loaders(clock, keep=[1.0, 1.01], other=[1.2])

@@ -109,7 +109,7 @@ def test_what_does_not_load_again_is_dropped():
 
     def b():
         if next(loads) == 3:
-            raise RunError("it does not load", where="told so")
+            raise RunError("it does not load", where="told so", help="none")
         return FakeTimed(clock, repeat(1.0))
 
     found = Race(loaders(clock, keep=[1.0]) | {"b": b}, Limits(1e6), clock, fresh=True)
