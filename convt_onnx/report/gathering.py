@@ -25,8 +25,8 @@ from convt_onnx.report.contents import (
 )
 from convt_onnx.report.environment import environment
 from convt_onnx.report.geometry import epilogue_text, geometry_text
-from convt_onnx.report.units import ratio_text
-from convt_onnx.tuning.times import FormTiming, NodeTiming, Tuning
+from convt_onnx.report.units import time_text
+from convt_onnx.tuning.times import FormTiming, NodeTiming, Timing, Tuning
 from convt_onnx.verify import NodeCheck, Verification
 
 # The form that is the node as it was.
@@ -105,10 +105,16 @@ def tried(result: OptimizeResult) -> list[str]:
     """What was timed and not taken: times of a rewrite are none of the copy that was written."""
     models = () if result.tuning is None or result.modified else result.tuning.models
     return [
-        f"with other forms the whole model ran at {ratio_text(m.ratio)} its speed on {m.inputs}: "
-        "not faster beyond doubt, so the original was kept"
+        f"with {m.changed} the whole model was not measurably faster on {m.inputs}, so the "
+        f"original was kept: {_spread(m.before)} before, {_spread(m.after)} with them"
         for m in models
     ]
+
+
+def _spread(timing: Timing) -> str:
+    """The middle half of the runs, which says how sure a median is."""
+    low, high = (time_text(t) for t in (timing.low_us, timing.high_us))
+    return f"{low} to {high} (quartiles of {timing.runs} runs)"
 
 
 def pass_rows(result: OptimizeResult) -> tuple[PassRow, ...]:

@@ -69,13 +69,15 @@ class NodeTiming:
 class ModelTiming:
     """The whole model before and after, on one set of input sizes.
 
-    `ratio` is the median time before over the median time after.
+    `ratio` is the median time before over the median time after; `changed` what is different in the
+    model after, as people are told.
     """
 
     inputs: str
     before: Timing
     after: Timing
     ratio: float
+    changed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from convt_onnx.decision import Decision
 from convt_onnx.errors import ConvtError
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.passes.base import Context
+from convt_onnx.passes.lower import Lower
 from convt_onnx.reasons import Refusal
 from convt_onnx.tuning.choosing import Measured, choose, measured
 from convt_onnx.tuning.nodes import NodeTuner
@@ -109,7 +110,7 @@ class Trial:
             self.tuner.tell("timing the whole model")
             with self.tuner.stopwatch():
                 heats.append(self._heat(source, one, share))
-            timings.append(_model_timing(one, heats[-1]))
+            timings.append(_model_timing(one, heats[-1], _changed(rewrite.context)))
         self.tuner.models = tuple(t for t in timings if t is not None)
         return choose(heats, self.tuner.weights(len(heats)), margin=MARGIN).form == AFTER
 
@@ -158,9 +159,17 @@ def _left(decision: Decision) -> Decision:
     return replace(decision, form=None, reason=reason, after=decision.before)
 
 
-def _model_timing(inputs: Inputs, heat: dict[str, Measured]) -> ModelTiming | None:
+def _changed(context: Context) -> str:
+    """The nodes of another form, and the passes that changed what stands around nodes."""
+    count = sum(d.form not in (None, "keep") for d in context.decisions)
+    forms = f"other forms of {count} node{'s' * (count != 1)}" if count else ""
+    done = [n for n, lines in context.changes.items() if lines and n not in FREE | {Lower.name}]
+    return " and ".join(filter(None, (forms, ", ".join(done)))) or "another spelling"
+
+
+def _model_timing(inputs: Inputs, heat: dict[str, Measured], changed: str) -> ModelTiming | None:
     """None where the rewritten model does not run."""
     before, after = heat[BEFORE].time, heat[AFTER].time
     if before is None or after is None:
         return None
-    return ModelTiming(inputs.words, before, after, speed(before, after))
+    return ModelTiming(inputs.words, before, after, speed(before, after), changed)

@@ -47,8 +47,8 @@ def with_times(result: OptimizeResult, *, reverted: tuple[str, ...] = ()) -> Opt
         seconds=1.5,
         nodes=tuple(_node(d, 1000 * i) for i, d in enumerate(result.decisions, 1)),
         models=(
-            ModelTiming("x:1,6,9,7", timing(5000), timing(4000), 1.25),
-            ModelTiming("x:2,6,9,7", timing(9000), timing(8000), 1.125),
+            ModelTiming("x:1,6,9,7", timing(5000), timing(4000), 1.25, "other forms of 2 nodes"),
+            ModelTiming("x:2,6,9,7", timing(9000), timing(8000), 1.125, "other forms of 2 nodes"),
         ),
         reverted=reverted,
     )

@@ -7,6 +7,8 @@ from functools import partial
 import onnx
 import pytest
 
+from convt_onnx.report.gathering import tried
+
 from ..graph.building import array, model, op_types
 from .faking import by_form, form_of
 
@@ -181,3 +183,22 @@ def test_a_model_that_the_runtime_does_not_take_is_not_compared(tuned):
     result = tuned(model(TEXT, w=W), seconds)
     assert forms(result) == ["phases"] * NODES
     assert result.tuning.models == ()
+
+
+def test_what_was_tried_and_not_taken_is_told_with_its_spread(tuned):
+    (note,) = tried(tuned(model(TEXT, w=W), speed(lambda nodes: 4.0)))
+    assert "fold" not in note
+    assert "of 1 node the whole model was not measurably faster on x:1,3,7,5" in note
+    assert note.count("4.00 s to 4.00 s (quartiles of ") == 2
+
+
+def test_folds_that_lose_are_not_called_forms(tuned):
+    text = """g (float[1,3,7,5] x) => (float[A,B,C,D] y) {
+      h = ConvTranspose <strides=[2,2]> (x, w)
+      y = Mul (h, scale) }"""
+    slow = by_form({"keep": 1.0}, rest=9.0)
+    result = tuned(
+        model(text, w=W, scale=array(4, 1, 1)), lambda p: slow(p) + ("Mul" not in op_types(p))
+    )
+    (note,) = tried(result)
+    assert note.startswith("with fold-neighbours the whole model was not measurably faster")
