@@ -252,7 +252,7 @@ def main(
 ) -> None:
     """Print one line a file and target, then totals. Exits 1 where a rewrite does not verify."""
     if importlib.util.find_spec("torch") is None:
-        raise click.ClickException("torch is not installed: pip install 'convt-onnx[models]'")
+        raise click.ClickException("torch is not installed: pip install '.[models]'")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     logging.disable(logging.WARNING)
     from full_size_models import MODELS

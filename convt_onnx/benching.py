@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import onnx
 
 from convt_onnx import model_io
-from convt_onnx.errors import MissingPartError, UsageError
+from convt_onnx.errors import MissingPartError, UsageError, install
 from convt_onnx.graph.counting import op_counts
 from convt_onnx.optimization import OptimizeOptions, OptimizeResult, optimize
 from convt_onnx.tuning.choosing import measured
@@ -164,7 +164,7 @@ def _runtime(threads: int) -> Runtime:
     if runtime is None:
         raise MissingPartError(
             "onnxruntime is not installed, so nothing can be timed",
-            help="pip install 'convt-onnx[cpu]'",
+            help=install("cpu"),
         )
     return runtime
 

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from convt_onnx.errors import MissingPartError
+from convt_onnx.errors import MissingPartError, install
 from convt_onnx.machine import installed_version
 
 PACKAGES = (
@@ -26,11 +26,15 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the tool, whether it works here, and what to do where it does not."""
+    """A part of the tool, whether it works here, and what to do where it does not.
+
+    `partly`: it works, but for something that the detail names.
+    """
 
     name: str
     works: bool
     detail: str
+    partly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ def _rewriting() -> Part:
 def _verification() -> Part:
     name = "verify (also in optimize)"
     if not _importable("onnxruntime"):
-        return Part(name, False, "pip install 'convt-onnx[cpu]'")
+        return Part(name, False, install("cpu"))
     import onnxruntime
 
     return Part(name, True, ", ".join(onnxruntime.get_available_providers()))
@@ -75,7 +79,7 @@ def _model_export() -> Part:
         return Part(
             "models export",
             False,
-            f"{', '.join(missing)} missing: pip install 'convt-onnx[models]'",
+            f"{', '.join(missing)} missing: {install('models')}",
         )
     return Part("models export", True, f"torch {installed_version('torch')}")
 
@@ -99,8 +103,8 @@ def _ort_library() -> Part:
     except MissingPartError as error:
         return Part(name, False, f"{error.what}: {error.help}")
     triton = installed_version("triton") if _importable("triton") else None
-    kernels = "no Triton, no kernels" if triton is None else f"Triton {triton}"
-    return Part(name, True, f"{compiler}, {kernels}")
+    kernels = f"no Triton, no kernels: {install('gpu')}" if triton is None else f"Triton {triton}"
+    return Part(name, True, f"{compiler}, {kernels}", partly=triton is None)
 
 
 def _importable(module: str) -> bool:

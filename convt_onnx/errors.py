@@ -14,6 +14,11 @@ class ExitCode(IntEnum):
     MISSING_PART = 3
 
 
+def install(extra: str) -> str:
+    """The command that adds an optional part, from a checkout of the project."""
+    return f"pip install '.[{extra}]' in a checkout of convt-onnx"
+
+
 class ConvtError(Exception):
     """Base of every error that convt-onnx raises on purpose.
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from convt_onnx.errors import MissingPartError, ModelError, UsageError
+from convt_onnx.errors import MissingPartError, ModelError, UsageError, install
 from convt_onnx.models.registry import get
 from convt_onnx.models.sizes import Size
 
@@ -210,5 +210,5 @@ def _require_package(name: str) -> None:
     if find_spec(name) is None:
         raise MissingPartError(
             f"{name} is not installed, and decoders are built with it",
-            help="pip install 'convt-onnx[models]'",
+            help=install("models"),
         )

@@ -25,4 +25,5 @@ def command(as_json: bool, verbose: int) -> None:
     for package in diagnosis.packages:
         click.echo(f"  {package.name:24} {package.version or '-'}")
     for part in diagnosis.parts:
-        click.echo(f"{'works  ' if part.works else 'missing'}  {part.name:26} {part.detail}")
+        state = "partly" if part.partly else "works" if part.works else "missing"
+        click.echo(f"{state:7}  {part.name:26} {part.detail}")

@@ -74,6 +74,13 @@ def command(
         f"{built.kernels} kernels for compute capabilities "
         f"{', '.join(map(str, built.capabilities))}, {built.bytes / 1024:,.0f} KiB"
     )
+    for model in built.without_nodes:
+        console.print(
+            f"  note: {model} has no plugin nodes, so no kernel is here for it; "
+            f"`convt-onnx optimize {model} --target ort-cuda --plugin` writes them",
+            markup=False,
+            soft_wrap=True,
+        )
     if as_json:
         out.print_json(document("ort-library", result=built))
     else:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from convt_onnx.errors import MissingPartError, UsageError
+from convt_onnx.errors import MissingPartError, UsageError, install
 from convt_onnx.suggest import did_you_mean
 
 # Name: title, modules in order of preference, oldest version, what to install.
@@ -21,13 +21,13 @@ KNOWN: dict[str, tuple[str, tuple[str, ...], tuple[int, int], str]] = {
         "TensorRT",
         ("tensorrt", "tensorrt_bindings"),
         (10, 0),
-        "pip install 'convt-onnx[tensorrt]'",
+        install("tensorrt"),
     ),
     "tensorrt-rtx": (
         "TensorRT-RTX",
         ("tensorrt_rtx", "tensorrt_rtx_bindings"),
         (1, 0),
-        "pip install 'convt-onnx[tensorrt-rtx]'",
+        install("tensorrt-rtx"),
     ),
 }
 BACKENDS = ("auto", *KNOWN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from convt_onnx.ort.registration import device_capabilities, open_library
@@ -19,12 +20,16 @@ DEFAULT_CAPABILITIES = (80, 90)
 
 @dataclass(frozen=True, slots=True)
 class BuiltLibrary:
-    """What is in a library; `bytes` is its size."""
+    """What is in a library; `bytes` is its size.
+
+    `without_nodes`: those of the models that have no plugin node.
+    """
 
     path: Path
     capabilities: tuple[int, ...]
     kernels: int
     bytes: int
+    without_nodes: tuple[Path, ...] = ()
 
 
 def build_library(
@@ -55,13 +60,15 @@ def build_library(
     for capability in capabilities:
         require_capability(capability)
     progress("reading models")
-    wanted = wanted_kernels(models)
+    by_model = {model: wanted_kernels([model]) for model in models}
+    wanted = list(dict.fromkeys(chain.from_iterable(by_model.values())))
     chosen = tuple(capabilities) or _of_this_machine() or DEFAULT_CAPABILITIES
     progress(f"compiling {len(wanted) * len(chosen)} kernels")
     texts = compile_texts(wanted, chosen, processes=processes)
     progress("building the library")
     build.build(output, texts, ort_include)
-    return BuiltLibrary(output, chosen, len(texts), output.stat().st_size)
+    without = tuple(model for model, kernels in by_model.items() if not kernels)
+    return BuiltLibrary(output, chosen, len(texts), output.stat().st_size, without)
 
 
 def _of_this_machine() -> tuple[int, ...]:

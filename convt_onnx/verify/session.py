@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from convt_onnx.errors import ConvtError, ExitCode, MissingPartError
+from convt_onnx.errors import ConvtError, ExitCode, MissingPartError, install
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -50,7 +50,7 @@ def onnxruntime() -> Any:
     except ImportError as error:
         raise MissingPartError(
             "onnxruntime is not installed, so nothing can be verified",
-            help="pip install 'convt-onnx[cpu]'; optimize also takes --no-verify",
+            help=f"{install('cpu')}; optimize also takes --no-verify",
         ) from error
     ort.set_default_logger_severity(4)
     return ort

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from convt_onnx.errors import MissingPartError, UsageError
+from convt_onnx.errors import MissingPartError, UsageError, install
 from convt_onnx.plugins.conv_transpose import ahead, launch
 from convt_onnx.plugins.conv_transpose.formula import SIZES, Formula
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
@@ -144,7 +144,7 @@ def _compiled(kernel: KernelSpec, capability: int, schedule: Schedule) -> Artifa
     except ImportError as error:
         raise MissingPartError(
             "triton is not installed, which compiles the kernels",
-            help="pip install 'convt-onnx[tensorrt-plugin]'",
+            help=install("tensorrt-plugin"),
         ) from error
     signature, constants, attributes, arguments = _signature(kernel, schedule)
     source = ASTSource(launch.kernel(schedule), signature, constants, attributes)

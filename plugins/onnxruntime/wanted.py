@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from convt_onnx import model_io
-from convt_onnx.errors import MissingPartError
+from convt_onnx.errors import MissingPartError, install
 from convt_onnx.graph.operands import Dim, Shapes
 from convt_onnx.plugin_node import DOMAIN, FIXED_NAME, PluginRecord
 from convt_onnx.plugin_node.record import read_record
@@ -111,7 +111,7 @@ def require_triton() -> None:
     except ImportError as error:
         raise MissingPartError(
             "kernels cannot be compiled: Triton is not installed",
-            help="pip install 'convt-onnx[gpu]', or build the library where it is",
+            help=f"{install('gpu')}, or build the library where it is",
         ) from error
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from convt_onnx.errors import ConvtError, ExitCode, MissingPartError
+from convt_onnx.errors import ConvtError, ExitCode, MissingPartError, install
 from convt_onnx.plugins.conv_transpose.compile import Artifact
 from convt_onnx.plugins.conv_transpose.formula import Formula
 
@@ -162,7 +162,7 @@ def _driver() -> Any:
     except ImportError as error:
         raise MissingPartError(
             "cuda-bindings is not installed, which launches the plugin's kernels",
-            help="pip install 'convt-onnx[tensorrt-plugin]'",
+            help=install("tensorrt-plugin"),
         ) from error
     try:
         (result,) = driver.cuInit(0)

@@ -113,9 +113,7 @@ def test_verify_a_missing_file(convt, source):
 
 
 def test_verify_without_onnxruntime(convt, source, no_onnxruntime):
-    convt("verify", source, source).check_failed(
-        3, "onnxruntime is not installed", "convt-onnx[cpu]"
-    )
+    convt("verify", source, source).check_failed(3, "onnxruntime is not installed", ".[cpu]")
     done = convt("verify", source, source, "--json")
     assert (done.code, done.json["exit_code"]) == (3, 3)
 
@@ -195,5 +193,21 @@ def test_doctor_says_what_to_install(convt, monkeypatch):
     monkeypatch.setattr(doctor, "_importable", lambda module: False)
     out = convt("doctor").out
     assert "missing  verify" in out
-    assert "pip install 'convt-onnx[cpu]'" in out
-    assert "pip install 'convt-onnx[models]'" in out
+    assert "pip install '.[cpu]'" in out
+    assert "pip install '.[models]'" in out
+
+
+def test_doctor_calls_a_library_without_kernels_partly_there(convt, monkeypatch):
+    from convt_onnx import doctor
+
+    importable = doctor._importable
+    monkeypatch.setattr(doctor, "_importable", lambda m: m != "triton" and importable(m))
+    (line,) = [line for line in convt("doctor").out.splitlines() if "ort-library" in line]
+    assert line.startswith("partly ") and "pip install '.[gpu]'" in line
+
+
+def test_a_library_for_a_model_without_plugin_nodes_says_so(convt, source, tmp_path):
+    done = convt("ort-library", source, "-o", tmp_path / "lib.so")
+    assert (done.code, done.out) == (0, f"{tmp_path / 'lib.so'}\n")
+    assert f"{source} has no plugin nodes" in done.err
+    assert f"convt-onnx optimize {source} --target ort-cuda --plugin" in done.err

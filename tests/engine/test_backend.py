@@ -7,7 +7,7 @@ import pytest
 
 from convt_onnx.engine import backend
 from convt_onnx.engine.backend import Backend, load_backend
-from convt_onnx.errors import MissingPartError, UsageError
+from convt_onnx.errors import MissingPartError, UsageError, install
 
 
 def module(name: str, version: str, **members) -> ModuleType:
@@ -50,13 +50,13 @@ class TestLoading:
         installed()
         with pytest.raises(MissingPartError) as error:
             load_backend("auto")
-        assert "convt-onnx[tensorrt-rtx]" in error.value.help
+        assert install("tensorrt-rtx") in error.value.help
 
     def test_the_one_asked_for_is_missing(self, installed):
         installed(tensorrt_rtx=module("tensorrt_rtx", "1.7.1"))
         with pytest.raises(MissingPartError, match="TensorRT is not installed") as error:
             load_backend("tensorrt")
-        assert error.value.help == "pip install 'convt-onnx[tensorrt]'"
+        assert error.value.help == install("tensorrt")
 
     def test_an_old_version_is_refused(self, installed):
         installed(tensorrt=module("tensorrt", "8.6.1"))

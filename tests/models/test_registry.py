@@ -82,7 +82,7 @@ def test_a_missing_package_is_named(monkeypatch, tmp_path, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingPartError, match=package) as caught:
         export("unet", tmp_path / "x.onnx")
-    assert caught.value.help == "pip install 'convt-onnx[models]'"
+    assert caught.value.help == "pip install '.[models]' in a checkout of convt-onnx"
     assert not list(tmp_path.iterdir())
 
 
