@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from convt_onnx.errors import GeometryError, UsageError
-from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.spec import ConvTransposeSpec, require_several
 from convt_onnx.suggest import did_you_mean
 
 Element = Literal["f32", "f64", "f16", "bf16"]
@@ -58,6 +58,7 @@ class DilatedConvolution:
         Raises:
             GeometryError: The number of sizes is wrong, the input has no row, or the output none.
         """
+        require_several("sizes", sizes)
         if len(sizes) != self.ndim or any(n < 1 for n in sizes):
             raise GeometryError(
                 f"expected {self.ndim} positive spatial sizes",
@@ -126,10 +127,10 @@ class DilatedConvolution:
             GeometryError: The sizes do not fit, or the output would be empty.
             UsageError: The element type is unknown.
         """
+        y = _tensor((batch, self.out_channels, *self.output_sizes(sizes)), dtype)
         x = _tensor((batch, self.in_channels, *sizes), dtype)
         w = _tensor(self.weight_shape, dtype)
         b = _tensor((self.out_channels,), dtype)
-        y = _tensor((batch, self.out_channels, *self.output_sizes(sizes)), dtype)
         arguments = f"%x: {x}, %w: {w}" + (f", %b: {b}" if bias else "")
         add_bias = (
             f"    %rows = stablehlo.broadcast_in_dim %b, dims = [1] : ({b}) -> {y}\n"

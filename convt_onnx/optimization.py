@@ -10,10 +10,12 @@ from pathlib import Path
 from convt_onnx import model_io, pipeline
 from convt_onnx.decide import Choice
 from convt_onnx.decision import Decision
+from convt_onnx.errors import UsageError
 from convt_onnx.graph.counting import op_counts
 from convt_onnx.graph.quantised import integer_variants
 from convt_onnx.notes import notes_on
 from convt_onnx.passes.base import Context, Miss
+from convt_onnx.passes.replace_off_device import ReplaceOffDevice
 from convt_onnx.passes.restore_plugins import RestorePlugins
 from convt_onnx.placement import off_device
 from convt_onnx.prediction.predictor import Predictor
@@ -30,6 +32,8 @@ from convt_onnx.verify.inputs import InputShapes
 
 Progress = Callable[[str], None]
 
+_EXAMPLES = {"tune": "enabled=False", "checks": "seed=0"}
+
 
 @dataclass(frozen=True, slots=True)
 class OptimizeOptions:
@@ -42,7 +46,7 @@ class OptimizeOptions:
         verify: Whether to run both models and compare.
         checks: Inputs and tolerances for that.
         force: Whether to replace files that exist.
-        dry_run: Decide and verify, write nothing.
+        dry_run: Decide and verify, write nothing but times into a cache that exists.
         dequantize: Fold quantised weights and biases into float ones; kept quantised by default.
         passes: Names of the passes to run; all by default.
         plugin: Whether nodes of the plugin may be written; the target must be able to load it.
@@ -62,6 +66,16 @@ class OptimizeOptions:
     dump: Path | None = None
     plugin: bool = False
     tune: TuneOptions = field(default_factory=TuneOptions)
+
+    def __post_init__(self) -> None:
+        for name, wanted in (("tune", TuneOptions), ("checks", VerifyOptions)):
+            value = getattr(self, name)
+            if not isinstance(value, wanted):
+                raise UsageError(
+                    f"{name} must be of type {wanted.__name__}",
+                    where=f"{name} = {value!r}",
+                    help=f"pass {name}={wanted.__name__}({_EXAMPLES[name]})",
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +154,14 @@ def optimize(
         model_io.check_destination(loaded, out, force=options.force)
     given = given_shapes(loaded.model.graph, options.checks, options.tune)
     ops_before = op_counts(loaded.model)
-    tuner = node_tuner(target, options.tune, options.checks, source.parent, tune_progress)
+    tuner = node_tuner(
+        target,
+        options.tune,
+        options.checks,
+        source.parent,
+        tune_progress,
+        make_cache=not options.dry_run,
+    )
     rewrite = _rewritten(loaded, options, progress, tuner, given)
     verification = _proven(rewrite, options, progress)
     saved = None if options.dry_run else _written(rewrite, out, options, progress)
@@ -210,10 +231,12 @@ def _run_passes(
         given=given,
     )
     context.misses += [Miss(name, "read", why) for name, why in integer_variants(loaded.model)]
+    context.off_device = off_device(loaded.model, target)
     if not loaded.has_conv_transpose:
         choice.check(set())
-        return Rewrite(loaded, context, False)
-    context.off_device = off_device(loaded.model, target)
+        passes = tuple(cls for cls in passes if cls is ReplaceOffDevice)
+        if not context.off_device:
+            return Rewrite(loaded, context, False)
     modified = pipeline.run(passes, loaded, context, progress, options.dump)
     return Rewrite(loaded, context, modified)
 

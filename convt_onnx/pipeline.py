@@ -54,12 +54,12 @@ def select(names: Sequence[str]) -> tuple[type[Pass], ...]:
     Raises:
         UsageError: There is no such pass.
     """
-    known = {cls.name for cls in PASSES}
+    known = [cls.name for cls in PASSES]
     for name in names:
         if name not in known:
             raise UsageError(
                 f"no pass {name!r}",
-                where=f"known passes: {', '.join(cls.name for cls in PASSES)}",
+                where="--passes",
                 help=did_you_mean(name, known),
             )
     return tuple(cls for cls in PASSES if not names or cls.name in names)

@@ -117,7 +117,7 @@ class ConvTransposeSpec:
     output_padding: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        _require_several("kernel", self.kernel)
+        require_several("kernel", self.kernel)
         n = len(self.kernel)
         if n < 1:
             raise GeometryError(
@@ -237,7 +237,7 @@ class ConvTransposeSpec:
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Spatial output sizes; raises GeometryError where the output would be empty."""
-        _require_several("sizes", sizes)
+        require_several("sizes", sizes)
         if len(sizes) != self.ndim:
             raise GeometryError(
                 f"expected {self.ndim} spatial sizes",
@@ -259,7 +259,8 @@ class ConvTransposeSpec:
         return batch * self.in_channels * self.out_per_group * pairs
 
 
-def _require_several(name: str, values: Sequence[int]) -> None:
+def require_several(name: str, values: Sequence[int]) -> None:
+    """Raise GeometryError where one number stands for one value an axis."""
     if isinstance(values, int):
         raise GeometryError(
             f"{name} must be a sequence with one value for each spatial axis",
@@ -269,7 +270,7 @@ def _require_several(name: str, values: Sequence[int]) -> None:
 
 
 def _require_length(name: str, values: Sequence[int], n: int) -> None:
-    _require_several(name, values)
+    require_several(name, values)
     if len(values) != n:
         raise GeometryError(
             f"{name} must have one value for each of the {n} spatial axes",

@@ -12,7 +12,7 @@ import pytest
 import convt_onnx
 from convt_onnx import OptimizeOptions, VerifyOptions, inspect, optimize, verify_files
 from convt_onnx.cli import main
-from convt_onnx.errors import ConvtError
+from convt_onnx.errors import ConvtError, UsageError
 from convt_onnx.report.as_json import SCHEMA_VERSION, document
 
 from .graph.building import array, model, write
@@ -129,3 +129,10 @@ def test_documents_hold_plain_data():
         "infinite": [None] * 4,
         "3": [1],
     }
+
+
+@pytest.mark.parametrize(("wrong", "help"), [("tune", "enabled=False"), ("checks", "seed=0")])
+def test_a_flag_in_place_of_options_is_refused(wrong, help):
+    with pytest.raises(UsageError, match=f"{wrong} must be of type") as caught:
+        OptimizeOptions(**{wrong: False})
+    assert help in caught.value.help

@@ -53,7 +53,7 @@ Examples:
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Run both and compare.")
 @sized_input_options
 @click.option("--force", is_flag=True, help="Replace files that exist.")
-@click.option("--dry-run", is_flag=True, help="Decide and verify, write nothing.")
+@click.option("--dry-run", is_flag=True, help="Decide and verify, write no model.")
 @click.option(
     "--dequantize",
     is_flag=True,

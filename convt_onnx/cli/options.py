@@ -125,7 +125,8 @@ def tune_options(function: F) -> F:
                 "--tune-cache",
                 type=ModelPath,
                 metavar="FOLDER",
-                help="For times of earlier runs.  [default: in your cache folder]",
+                help="For times of earlier runs; a dry run makes none.  "
+                "[default: in your cache folder]",
             ),
             click.option(
                 "--threads",

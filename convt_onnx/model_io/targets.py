@@ -83,7 +83,8 @@ def check_replaceable(target: Path, *, force: bool) -> None:
         raise UsageError(f"{target} is not a regular file", help="name a file to write")
     if os.path.lexists(target) and not force:
         raise UsageError(
-            f"{target} exists", help="pass --force to replace it, or name another output"
+            f"{target} exists",
+            help="pass --force (from Python, force=True) to replace it, or name another output",
         )
 
 

@@ -35,10 +35,12 @@ class TimingCache:
 
     Attributes:
         folder: May not exist yet.
+        create: Whether it may be made where it does not exist; else no times are kept then.
         warnings: What could not be read or written, one line each.
     """
 
     folder: Path
+    create: bool = True
     warnings: list[str] = field(default_factory=list)
 
     def get(self, key: Mapping[str, Any]) -> list[dict[str, Measured]] | None:
@@ -63,6 +65,8 @@ class TimingCache:
 
     def put(self, key: Mapping[str, Any], heats: Sequence[Mapping[str, Measured]]) -> None:
         """Keep times; where that fails there is a warning."""
+        if not self.create and not self.folder.is_dir():
+            return
         document = {
             "schema_version": SCHEMA_VERSION,
             "key": _plain(key),

@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from convt_onnx.errors import MissingPartError
+from convt_onnx.model_io.targets import check_folder
 from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.targets import Target
 from convt_onnx.tuning.cache import TimingCache, default_folder
@@ -41,7 +42,13 @@ def given_shapes(graph: ir.Graph, checks: VerifyOptions, options: TuneOptions) -
 
 
 def node_tuner(
-    target: Target, options: TuneOptions, checks: VerifyOptions, folder: Path, progress: Progress
+    target: Target,
+    options: TuneOptions,
+    checks: VerifyOptions,
+    folder: Path,
+    progress: Progress,
+    *,
+    make_cache: bool = True,
 ) -> NodeTuner | None:
     """What times the nodes of one model, None where the cost model is to decide.
 
@@ -51,8 +58,10 @@ def node_tuner(
         checks: Their inputs are run with, unless the options have sizes of their own.
         folder: Of the model's external data.
         progress: Called with what is timed, and the share of the time that has gone.
+        make_cache: Whether the folder for times may be made; one that exists is used anyway.
 
     Raises:
+        UsageError: The folder that the one for times is to be in does not exist.
         MissingPartError: Timing is asked for, and the target's runtime is not here.
     """
     if options.enabled is False:
@@ -69,6 +78,8 @@ def node_tuner(
     inputs = ModelInputs(
         checks.inputs, options.sizes or (SizeSet(checks.input_shapes),), checks.seed
     )
-    cache = TimingCache(options.cache or default_folder())
+    if options.cache is not None:
+        check_folder(options.cache)
+    cache = TimingCache(options.cache or default_folder(), create=make_cache)
     predictor = Predictor(target, options.threads)
     return NodeTuner(runtime, target, options, inputs, folder, cache, predictor, progress)

@@ -43,6 +43,12 @@ class VerifyOptions:
                 where=f"seed {self.seed}",
                 help="any integer from 0 on, as in --seed 0",
             )
+        if self.inputs is not None and self.input_shapes:
+            raise UsageError(
+                "the inputs are given twice, as arrays and as sizes",
+                where=f"--inputs {self.inputs} and --input-shapes",
+                help="--inputs fixes the sizes; --input-shapes is for random inputs",
+            )
         for name, value in (("atol", self.atol), ("rtol", self.rtol)):
             if value is not None and not 0 <= value < inf:
                 raise UsageError(

@@ -5,6 +5,7 @@ import onnx
 import pytest
 
 from convt_onnx import optimization
+from convt_onnx.pipeline import PASSES
 
 from ..graph.building import array, model, op_types, write
 
@@ -179,7 +180,7 @@ def test_inputs_from_a_file(convt, source, tmp_path):
 
 def test_without_onnxruntime(convt, source, tmp_path, no_onnxruntime):
     done = convt("optimize", source, "--target", "portable")
-    done.check_failed(3, "onnxruntime is not installed", "convt-onnx[cpu]", "--no-verify")
+    done.check_failed(3, "onnxruntime is not installed", ".[cpu]", "--no-verify")
     assert names(tmp_path) == ["model.onnx"]
     assert convt("optimize", source, "--target", "portable", "--no-verify").code == 0
 
@@ -284,3 +285,50 @@ def test_where_nothing_is_faster_the_copy_says_so(convt, source, tmp_path, fake_
     assert "a copy: nothing is faster" in done.err
     assert done.err.count("CT601") == 2
     assert out.read_bytes() == source.read_bytes()
+
+
+def test_a_dry_run_makes_no_cache_and_uses_one(convt, source, tmp_path, fake_runtime):
+    fake_runtime({"ConvTranspose": 0.04}, rest=0.01)
+    options = ("optimize", source, "--dry-run", "--tune-cache", tmp_path / "c")
+    assert convt(*options).code == 0
+    assert names(tmp_path) == ["model.onnx"]
+    (tmp_path / "c").mkdir()
+    assert convt(*options).code == 0
+    assert len(names(tmp_path / "c")) == 2
+
+
+def test_a_cache_in_no_folder_is_refused(convt, source, tmp_path, fake_runtime):
+    fake_runtime({"ConvTranspose": 0.04}, rest=0.01)
+    done = convt("optimize", source, "--tune-cache", tmp_path / "none" / "c")
+    done.check_failed(2, f"the folder {tmp_path / 'none'} does not exist")
+    assert names(tmp_path) == ["model.onnx"]
+
+
+@pytest.mark.parametrize("command", ["optimize", "verify", "bench"])
+def test_arrays_and_sizes_together_are_refused(convt, source, tmp_path, command):
+    np.savez(tmp_path / "x.npz", x=np.zeros((2, 3, 13), np.float32))
+    files = (source, source) if command == "verify" else (source,)
+    options = ("--inputs", tmp_path / "x.npz", "--input-shapes", "x:2,3,9")
+    done = convt(command, *files, *options)
+    done.check_failed(2, "given twice", "--input-shapes")
+    assert names(tmp_path) == ["model.onnx", "x.npz"]
+
+
+def test_an_unknown_pass_lists_them_once_in_order(convt, source):
+    done = convt("optimize", source, "--passes", "qqq")
+    listed = ", ".join(cls.name for cls in PASSES)
+    done.check_failed(2, "'qqq'", f"choose one of {listed}")
+    assert done.err.count("fold-crops") == 1
+
+
+def test_an_operator_off_the_device_needs_no_convtranspose(convt, tmp_path):
+    text = "g (float[2, 3] x) => (float[2, 3] y) { [pick] y = Hardmax (x) }"
+    path = write(model(text), tmp_path, "hardmax.onnx")
+    done = convt("optimize", path, "--target", "ort-cuda")
+    assert done.code == 0
+    assert "nothing to do" not in done.err and "pick" in done.err
+    ops = op_types(onnx.load(path.with_name("hardmax.convt.onnx")))
+    assert "Hardmax" not in ops and "CumSum" in ops
+    cpu = convt("optimize", path, "--force")
+    assert "there is nothing to do" in cpu.err
+    assert path.with_name("hardmax.convt.onnx").read_bytes() == path.read_bytes()
