@@ -106,7 +106,7 @@ def tried(result: OptimizeResult) -> list[str]:
     models = () if result.tuning is None or result.modified else result.tuning.models
     return [
         f"with {m.changed} the whole model was not measurably faster on {m.inputs}, so the "
-        f"original was kept: {_spread(m.before)} before, {_spread(m.after)} with them"
+        f"original was kept: {_spread(m.before)} before, {_spread(m.after)} after"
         for m in models
     ]
 
