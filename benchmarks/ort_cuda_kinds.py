@@ -1,8 +1,7 @@
 """Grouped nodes of few channels: `prediction.cuda_rules` knows kinds that cuDNN is slow at.
 
-GROUPED are those that the rules were made by; the last 24 were drawn to test earlier rules. `drawn`
-are those that test the rules as they are: every seed gives others, and each is of a kind that the
-rules rewrite in float32 or in float16.
+GROUPED are those that the rules were made by; the last 48 were drawn to test earlier rules. `drawn`
+are those that test the rules as they are: every seed gives others, all of kinds that they rewrite.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from gpu_suites import Shape, shape
 
-from convt_onnx.prediction.cuda_rules import REGIONS, Region, gains
+from convt_onnx.prediction.cuda_rules import GROUPS, INPUTS, OUTPUTS, TAPS, gains
 
 GROUPED = (
     shape("g2 32-32 k3 s2", 16, (32, 32), (24, 24), 3, 2, 1, 1, 2),
@@ -57,31 +56,51 @@ GROUPED = (
     shape("g2 32-22 k3 s2 90x84", 8, (32, 22), (90, 84), 3, 2, 0, 0, 2),
     shape("g3 48-24 k3 s4 54x115", 1, (48, 24), (54, 115), 3, 4, 1, 2, 3),
     shape("g3 48-21 k4 s2 71x32", 16, (48, 21), (71, 32), 4, 2, 0, 1, 3),
+    shape("g5 65-30 k4 s2 61x111", 4, (65, 30), (61, 111), 4, 2, 1, 0, 5),
+    shape("g5 65-50 k5 s2 79x82", 4, (65, 50), (79, 82), 5, 2, 2, 1, 5),
+    shape("g4 64-28 k5 s2 40x110", 16, (64, 28), (40, 110), 5, 2, 1, 1, 4),
+    shape("g7 91-56 k5 s2 51x59", 16, (91, 56), (51, 59), 5, 2, 1, 0, 7),
+    shape("g8 128-88 k7 s4 47x34", 1, (128, 88), (47, 34), 7, 4, 3, 3, 8),
+    shape("g4 32-40 k4 s2 115x114", 1, (32, 40), (115, 114), 4, 2, 0, 0, 4),
+    shape("g5 75-45 k7 s4 126x72", 1, (75, 45), (126, 72), 7, 4, 3, 0, 5),
+    shape("g5 45-40 k5 s2 68x53", 4, (45, 40), (68, 53), 5, 2, 2, 0, 5),
+    shape("g5 50-35 k5 s2 107x28", 16, (50, 35), (107, 28), 5, 2, 2, 1, 5),
+    shape("g8 64-88 k7 s4 27x58", 1, (64, 88), (27, 58), 7, 4, 2, 1, 8),
+    shape("g5 75-20 k4 s2 27x126", 16, (75, 20), (27, 126), 4, 2, 1, 1, 5),
+    shape("g5 40-55 k5 s2 56x74", 4, (40, 55), (56, 74), 5, 2, 2, 0, 5),
+    shape("g3 48-24 k5 s2 108x75", 8, (48, 24), (108, 75), 5, 2, 2, 0, 3),
+    shape("g3 48-24 k3 s4 97x26", 8, (48, 24), (97, 26), 3, 4, 1, 3, 3),
+    shape("g3 48-24 k3 s4 25x85", 8, (48, 24), (25, 85), 3, 4, 1, 3, 3),
+    shape("g3 48-36 k3 s4 29x62", 4, (48, 36), (29, 62), 3, 4, 1, 0, 3),
+    shape("g3 48-36 k4 s2 64x115", 1, (48, 36), (64, 115), 4, 2, 0, 0, 3),
+    shape("g2 32-24 k4 s2 59x68", 16, (32, 24), (59, 68), 4, 2, 0, 1, 2),
+    shape("g2 32-16 k4 s2 99x102", 8, (32, 16), (99, 102), 4, 2, 0, 1, 2),
+    shape("g2 32-24 k3 s2 69x110", 8, (32, 24), (69, 110), 3, 2, 1, 0, 2),
+    shape("g2 32-16 k3 s4 52x118", 8, (32, 16), (52, 118), 3, 4, 0, 1, 2),
+    shape("g3 48-24 k4 s2 96x74", 4, (48, 24), (96, 74), 4, 2, 1, 0, 3),
+    shape("g3 48-36 k3 s4 108x60", 4, (48, 36), (108, 60), 3, 4, 1, 3, 3),
+    shape("g3 48-48 k4 s2 102x82", 1, (48, 48), (102, 82), 4, 2, 0, 1, 3),
 )
-DRAWN_EACH = 12
-SEED = 20261201
+DRAWN = 12
+SEED = 20261202
 
 
 def drawn(seed: int = SEED) -> tuple[Shape, ...]:
-    """Twelve kinds that the rules rewrite in float32 and twelve in float16, no two of one name."""
+    """Twelve kinds that the rules rewrite, no two of one name."""
     rng = np.random.default_rng(seed)
     found: dict[str, Shape] = {}
-    for dtype, region in REGIONS.items():
-        kinds = (s for s in _any(rng, region) if gains(s.spec, s.batch, s.sizes, dtype))
-        target = len(found) + DRAWN_EACH
-        while len(found) < target:
-            kind = next(kinds)
-            found.setdefault(kind.name, kind)
+    kinds = (s for s in _any(rng) if gains(s.spec, s.batch, s.sizes))
+    while len(found) < DRAWN:
+        kind = next(kinds)
+        found.setdefault(kind.name, kind)
     return tuple(found.values())
 
 
-def _any(rng: np.random.Generator, region: Region) -> Iterator[Shape]:
-    """Of a region's channels and taps, without end, with any pads and about decoders' sizes."""
-    taps = sorted(region.taps)
+def _any(rng: np.random.Generator) -> Iterator[Shape]:
+    """Of the rules' channels and taps, without end, with any pads and about decoders' sizes."""
+    taps = sorted(TAPS)
     while True:
-        group, c_in, c_out = (
-            int(rng.choice(r)) for r in (region.groups, region.inputs, region.outputs)
-        )
+        group, c_in, c_out = (int(rng.choice(r)) for r in (GROUPS, INPUTS, OUTPUTS))
         kernel, stride = taps[rng.integers(len(taps))]
         pad = int(rng.integers(0, (kernel + 1) // 2))
         output_padding = int(rng.integers(0, stride))
