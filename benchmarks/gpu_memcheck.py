@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import random
 import time
 
@@ -26,22 +27,26 @@ from gpu_drawing import (
 )
 
 from convt_onnx.plugins.conv_transpose import op
+from convt_onnx.plugins.conv_transpose.schedule import DIRECT, GEMM, LINES, RESIDENT, WALK
 
 # How many cases have lines of whole words, which a schedule of their own is for.
 WHOLE_LINES = 0.2
+KINDS = (GEMM, RESIDENT, DIRECT, LINES, WALK)
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
-def launch_one(rng: random.Random) -> str:
-    """One launch; returns the kind of its schedule."""
+def launch_one(rng: random.Random, only: str | None) -> str | None:
+    """One launch; returns the kind of its schedule, or None where that is not the one wanted."""
     whole = rng.random() < WHOLE_LINES
     spec = draw_whole_lines(rng) if whole else draw_spec(rng, rng.choice(RANGES))
     dtype = rng.choice(DTYPES)
     sizes = draw_sizes(rng, spec, 4 if whole else rng.choice((1, 4)))
     x = draw_tensor((2, spec.in_channels, *sizes), dtype, draw_layout(rng))
+    schedule = draw_schedule(rng, op.make_problem(x, spec), x)
+    if only not in (None, schedule.kind):
+        return None
     w = torch.randn(spec.weight_shape, device="cuda").to(dtype)
     b = torch.randn(spec.out_channels, device="cuda").to(dtype)
-    schedule = draw_schedule(rng, op.make_problem(x, spec), x)
     op.conv_transpose(x, w, b, spec, schedule=schedule)
     torch.cuda.synchronize()
     return schedule.kind
@@ -52,14 +57,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--kind", choices=KINDS, help="only schedules of this kind")
     args = parser.parse_args()
     deadline = time.monotonic() + args.seconds
     kinds: collections.Counter[str] = collections.Counter()
-    for seed in range(args.cases):
-        if time.monotonic() > deadline:
+    for seed in itertools.count():
+        if kinds.total() == args.cases or time.monotonic() > deadline:
             break
         torch.manual_seed(seed)
-        kinds[launch_one(random.Random(seed))] += 1
+        kind = launch_one(random.Random(seed), args.kind)
+        if kind is not None:
+            kinds[kind] += 1
     print(f"memcheck: {dict(kinds)}")
 
 

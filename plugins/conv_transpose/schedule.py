@@ -211,14 +211,18 @@ def keeps_weights(problem: Problem) -> bool:
 
 
 def resident_bytes(problem: Problem, schedule: Schedule) -> int:
-    """Shared memory that a program takes: its weights, and tiles of x or of y."""
+    """Shared memory that a program takes: its weights, and tiles of x or of y.
+
+    Tiles of x that are read whole tiles ahead stay while y is turned into its order.
+    """
     packing, parts = packing_of(problem, schedule), resident_parts(problem, schedule)
     reads = 1 + schedule.prefetch
     if schedule.stages > 1:
         reads = schedule.stages * packing.blocks * (packing.rows // packing.tile_k)
     x = 0 if schedule.fragments else reads * packing.tile_k
     y = 0 if fragment_sums(problem, schedule) else max(parts.widths)
-    elements = weight_elements(packing, parts) + schedule.block_m * max(x, y)
+    tiles = x + y if schedule.stages > 1 else max(x, y)
+    elements = weight_elements(packing, parts) + schedule.block_m * tiles
     return elements * problem.element_bytes + SPARE_BYTES
 
 

@@ -35,6 +35,8 @@ ODD_CHANNELS = ConvTransposeSpec(
 # Divisions of one axis of channels and taps are by 12, 6 and 4 there.
 FEW_CHANNELS = ConvTransposeSpec(12, 3, 1, (6, 6), (4, 2), (2, 2), (6, 9), (6, 5), (0, 0))
 FLAT = Schedule(GEMM, (True,) * 3, (True,) * 3, 128, 32, 16, 4, 3, True, True, True, False)
+# Whole tiles of x ahead, and a tile of y beside them.
+AHEAD = Schedule(RESIDENT, (True,) * 3, (True,) * 3, 64, 64, 32, 8, 2, workers=132)
 HOLDING = (RESIDENT, WALK)  # the weight in shared memory
 WORD = {True: 8, False: 4}  # elements of x that a load reads
 UNIT = {True: "c", False: "w"}  # the axis with stride 1
@@ -105,6 +107,7 @@ if __name__ == "__main__":
         "no bias, odd channels": report(ODD_CHANNELS, False, residual=True, bias=False),
         "walk": report(LARGE, True, sizes=(128, 128)),
         "direct": report(DEPTHWISE, True),
+        "tiles ahead": report(DENSE, True, forced=AHEAD),
         "lines": report(DEPTHWISE, False),
         "flat": report(FEW_CHANNELS, False, forced=FLAT),
     }
