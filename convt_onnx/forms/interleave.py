@@ -17,7 +17,6 @@ import onnx_ir as ir
 from convt_onnx.forms.base import Setting
 from convt_onnx.forms.moves import can_move, fits_pairs, move_phases
 from convt_onnx.forms.order import Interleave, Order
-from convt_onnx.forms.shapes import one_computed
 from convt_onnx.forms.weights import Layout
 from convt_onnx.graph.emitter import Emitter
 
@@ -104,11 +103,6 @@ def _with_computed_shapes(em: Emitter, y: ir.Value, plan: Interleave) -> ir.Valu
     n = len(plan.strides)
     shape = em.op("Shape", [y])
     spatial = em.slice(shape, [0], [-n], [np.iinfo(np.int32).max])
-    if n == 1:
-        split = one_computed(em, [0, *plan.split, None], 1, [spatial])
-        merged = one_computed(em, [0, plan.channels, None], plan.strides[0], [spatial])
-        y = em.transpose(em.op("Reshape", [y, split]), _inner_perm(plan))
-        return em.op("Reshape", [y, merged])
     wide = em.op("Mul", [spatial, em.ints(plan.strides, "strides")])
     split = em.op("Concat", [em.ints([0, *plan.split], "split"), spatial], axis=0)
     merged = em.op("Concat", [em.ints([0, plan.channels], "merged"), wide], axis=0)

@@ -16,20 +16,6 @@ from convt_onnx.graph.emitter import Emitter
 Extent = tuple[int, tuple[int, ...]]
 
 
-def one_computed(
-    em: Emitter, shape: Sequence[int | None], factor: int, rows: Sequence[ir.Value]
-) -> ir.Value:
-    """A shape for Reshape whose None is a factor times rows, tensors of one element.
-
-    Written as products and a sum: of the only computed size in a Concat ONNX Runtime makes a -1,
-    and then an empty batch fails.
-    """
-    place = em.ints([factor if n is None else 0 for n in shape], "place")
-    for row in rows:
-        place = em.op("Mul", [place, row])
-    return em.op("Add", [place, em.ints([n or 0 for n in shape], "others")])
-
-
 class Shapes:
     """Shapes as operators take them: constant where at most one size is open, else computed.
 
@@ -51,9 +37,6 @@ class Shapes:
         open_sizes = known.count(None)
         if open_sizes == 0 or (open_sizes == 1 and self._infer):
             return self._em.reshape(y, [0, *(-1 if n is None else n for n in known)])
-        if open_sizes == 1:
-            factor, rows = self._factors(extents[known.index(None)])
-            return self._em.op("Reshape", [y, one_computed(self._em, [0, *known], factor, rows)])
         shape = [self._em.ints([0], "batch"), *self._parts(extents)]
         return self._em.op("Reshape", [y, self._em.op("Concat", shape, axis=0)])
 
@@ -86,19 +69,15 @@ class Shapes:
         return size
 
     def _computed(self, extent: Extent) -> ir.Value:
-        factor, factors = self._factors(extent)
+        factor, axes = extent
+        factor *= prod(self._sizes[i] or 1 for i in axes)
+        factors = [self._row(i) for i in axes if self._sizes[i] is None]
         if factor > 1:
             factors.append(self._em.ints([factor], "factor"))
         product = factors[0]
         for other in factors[1:]:
             product = self._em.op("Mul", [product, other])
         return product
-
-    def _factors(self, extent: Extent) -> tuple[int, list[ir.Value]]:
-        """What is known of an extent, and the open rows that multiply it."""
-        factor, axes = extent
-        factor *= prod(self._sizes[i] or 1 for i in axes)
-        return factor, [self._row(i) for i in axes if self._sizes[i] is None]
 
     def _row(self, axis: int) -> ir.Value:
         if self._shape is None:

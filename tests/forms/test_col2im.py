@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 
 from convt_onnx.forms import Setting
@@ -69,6 +71,14 @@ def test_two_axes_are_cropped_behind():
     made = lowered(case, ["phases-col2im"])
     assert kinds(made) == ["Conv", "Reshape", "Col2Im", "Slice"]
     assert attributes(made, "Col2Im")["pads"] == [0, 0, 0, 0]
+
+
+def test_an_empty_batch_stays_empty():
+    case = case_of(spec(2, (6, 4), 2), (7, 5), "batch", opset=18)
+    proto = lowered(case, ["phases-col2im"])
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    (y,) = session.run(None, {"x": np.zeros((0, 6, 7, 5), np.float32)})
+    assert y.shape == (0, 4, *case.spec.output_sizes((7, 5)))
 
 
 @pytest.mark.parametrize(
