@@ -35,6 +35,21 @@ def test_opsets(optimized, target, opset):
         found.check({"x": array(*size)})
 
 
+@pytest.mark.parametrize("opset", [7, 8, 9])
+def test_constants_of_ir_3_hold_what_the_opset_allows(optimized, opset):
+    """Initializers would be inputs there, and Constant holds floats alone before opset 9."""
+    proto = model(ONE, opset=opset, ir_version=3, w=W, b=array(4))
+    for tensor in proto.graph.initializer:
+        value = onnx.helper.make_tensor_value_info(tensor.name, 1, tensor.dims)
+        proto.graph.input.append(value)
+    found = optimized(proto, "ort-cpu", forms={"all": "phases"})
+    constants = [n for n in found.after.graph.node if n.op_type == "Constant"]
+    assert len(constants) > 4
+    held = {n.attribute[0].t.data_type for n in constants}
+    assert (onnx.TensorProto.INT64 in held) == (opset >= 9)
+    found.check({"x": array(2, 3, 4, 5)})
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("opset", [1, 6, 11, 26])
 def test_opsets_with_open_sizes_in_three_dimensions(optimized, target, opset):

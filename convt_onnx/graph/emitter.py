@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+ANY_CONSTANT_OPSET = 9
+CAST_OPSET = 6
+
 AttrValue = int | float | str | Sequence[int] | ir.TensorProtocol
 
 
@@ -109,7 +112,7 @@ class Emitter:
             return self._constants[key]
         tensor = ir.Tensor(np.asarray(array, order="C"), name=None)
         if self._inline_constants:
-            value = self.op("Constant", [], value=tensor)
+            value = self._constant_node(tensor)
         else:
             value = ir.Value(name=self._names.fresh(f"{self._prefix}/{hint}"), const_value=tensor)
         value.type = ir.TensorType(tensor.dtype)
@@ -118,6 +121,17 @@ class Emitter:
         if key is not None:
             self._constants[key] = value
         return value
+
+    def _constant_node(self, tensor: ir.TensorProtocol) -> ir.Value:
+        """A Constant; before opset 9 it holds floats alone, of which double has every size.
+
+        Before opset 6 it holds integers all the same: ONNX Runtime has no Cast that old.
+        """
+        floats = CAST_OPSET <= self.opset < ANY_CONSTANT_OPSET
+        if not floats or tensor.dtype.is_floating_point():
+            return self.op("Constant", [], value=tensor)
+        wide = ir.Tensor(tensor.numpy().astype(np.float64), name=None)
+        return self.cast(self.op("Constant", [], value=wide), tensor.dtype)
 
     def shared(
         self, key: Hashable, make: Callable[[], npt.NDArray[np.generic]], hint: str
