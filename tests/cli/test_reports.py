@@ -6,11 +6,8 @@ import json
 import subprocess
 import sys
 
+from ..folder import names
 from ..report.parsed import parse
-
-
-def names(folder):
-    return sorted(p.name for p in folder.iterdir())
 
 
 def test_report_as_a_page_and_as_json(convt, source, tmp_path):
