@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from convt_onnx.plugins.conv_transpose import op
+from convt_onnx.plugins.conv_transpose.activations import make_activation
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.schedule import Schedule, keeps_weights
 from convt_onnx.reference import conv_transpose as oracle
@@ -136,3 +137,21 @@ def contiguous(shape: tuple[int, ...], last: bool) -> tuple[int, ...]:
     if last:
         y = torch.empty((shape[0], *shape[2:], shape[1]), device="meta").movedim(-1, 1)
     return y.stride()
+
+
+def assert_right_with_epilogue(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor,
+    spec: ConvTransposeSpec,
+    schedule: Schedule,
+) -> None:
+    """With bias, residual and Relu the schedule gives what the oracle does."""
+    y = poisoned(x, spec, tf32=False)
+    residual = torch.randn_like(y)
+    relu = make_activation("relu")
+    op.conv_transpose(
+        x, w, b, spec, activation=relu, residual=residual, schedule=schedule, out=y
+    )  # fmt: skip
+    want = np.maximum(wanted(x, w, b, spec) + residual.double().numpy(), 0)
+    check(y, want, (spec, schedule))

@@ -3,12 +3,10 @@
 import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from convt_onnx.plugins.conv_transpose import heuristics, op
-from convt_onnx.plugins.conv_transpose.activations import make_activation
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.resident import Parts
 from convt_onnx.plugins.conv_transpose.schedule import (
@@ -23,7 +21,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
 )
 from convt_onnx.spec import ConvTransposeSpec
 
-from .drawing import check, operands, poisoned, wanted
+from .drawing import assert_right_with_epilogue, check, operands, poisoned, wanted
 
 # Geometry, shifts joined, and whether the sums are stored from registers too.
 LINE = ConvTransposeSpec(24, 32, 1, (4,), (2,), (1,), (1,), (0,), (0,))
@@ -69,14 +67,7 @@ def test_fragments_with_every_part_of_the_epilogue(spec, joined, sums, dtype):
     problem = op.make_problem(x, spec)
     schedule = forced(problem, joined)
     assert fragment_sums(problem, schedule) == sums
-    y = poisoned(x, spec, tf32=False)
-    residual = torch.randn_like(y)
-    relu = make_activation("relu")
-    op.conv_transpose(
-        x, w, b, spec, activation=relu, residual=residual, schedule=schedule, out=y
-    )  # fmt: skip
-    want = np.maximum(wanted(x, w, b, spec) + residual.double().numpy(), 0)
-    check(y, want, (spec, schedule))
+    assert_right_with_epilogue(x, w, b, spec, schedule)
 
 
 def test_x_of_odd_strides_is_read_as_fragments_too():

@@ -23,7 +23,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
 from convt_onnx.plugins.conv_transpose.walk import products, walk_schedule, walks
 from convt_onnx.spec import ConvTransposeSpec
 
-from .drawing import check, draw_walk, operands, poisoned, wanted
+from .drawing import assert_right_with_epilogue, check, draw_walk, operands, poisoned, wanted
 
 # Three lines and shifts; groups, a crop and channels that are no whole piece; dilation; stride 1.
 LARGE = ConvTransposeSpec(40, 32, 1, (5, 5), (2, 2), (1, 1), (2, 2), (2, 2), (1, 1))
@@ -62,15 +62,8 @@ def forced(problem: Problem, joined: int = 4, prefetch: int = 2, **changes) -> S
 def test_walks_with_every_part_of_the_epilogue(spec, joined, prefetch, dtype):
     torch.manual_seed(joined)
     x, w, b = operands(spec, 2, (4, 5), dtype, last=True)
-    y = poisoned(x, spec, tf32=False)
-    residual = torch.randn_like(y)
     schedule = forced(op.make_problem(x, spec), joined, prefetch)
-    relu = make_activation("relu")
-    op.conv_transpose(
-        x, w, b, spec, activation=relu, residual=residual, schedule=schedule, out=y
-    )  # fmt: skip
-    want = np.maximum(wanted(x, w, b, spec) + residual.double().numpy(), 0)
-    check(y, want, (spec, schedule))
+    assert_right_with_epilogue(x, w, b, spec, schedule)
 
 
 @pytest.mark.parametrize(
