@@ -1,6 +1,10 @@
 """`zero-insertion`: zeros between the rows, then one stride-1 convolution.
 
-Needs neither DepthToSpace nor ConvTranspose, at s^n times the arithmetic.
+Needs neither DepthToSpace nor ConvTranspose, at s^n times the arithmetic. The zeros go in with the
+channels last, where a Pad copies and fills whole rows of channels. ONNX Runtime's CPU provider
+reads its blocked layout from there, so that with one axis, lifted to two, one transposition of the
+input is all that this takes. A depthwise node then has nothing to interleave, which is what its
+phases take longest for with several threads.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from math import prod
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
+from convt_onnx.forms.convolution import convolve, is_lifted, window
 from convt_onnx.forms.fused import packable
 from convt_onnx.forms.integer_kernel import requantise_input, requantise_output
 from convt_onnx.forms.weights import Packing, combine, pack_weight
@@ -19,6 +24,9 @@ from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.phases import ConvAxis
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import Axis, ConvTransposeSpec
+
+# An axis of one row, which lifts another.
+UNIT = ConvAxis(((0,),), 1, 0, 0)
 
 
 def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
@@ -41,41 +49,47 @@ def _axis(axis: Axis) -> tuple[ConvAxis, int, int]:
 
 def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     spec = node.spec
-    x = node.x
-    for i in range(spec.ndim):
-        x = _insert_zeros(em, x, i, node)
-    x = requantise_input(em, x, node)
+    lifted = is_lifted(node, setting)
+    x = requantise_input(em, _insert_zeros(em, node, lifted=lifted), node)
     plans = [_axis(a) for a in spec.axes()]
     convs = [c for c, _, _ in plans]
-    packing = Packing(spec, combine(convs, spec.kernel), spec.kernel)
-    y = em.conv(
+    over = [*[UNIT] * lifted, *convs]
+    packing = Packing(spec, combine(convs, spec.kernel), window(over, lifted=False))
+    y = convolve(
+        em,
         x,
         pack_weight(em, node.weight, packing),
         None if node.bias is None else node.bias.value,
-        kernel=spec.kernel,
-        dilations=[c.dilation for c in convs],
-        low=[c.low for c in convs],
-        high=[c.high for c in convs],
+        over,
         group=spec.group,
+        lifted=False,
     )
     crops = [b for _, b, _ in plans], [e for _, _, e in plans]
     y = requantise_output(em, y, node, moves=any(map(any, crops)))
+    if lifted:
+        y = em.squeeze(y, [2])
     return em.crop(y, [2 + i for i in range(spec.ndim)], *crops)
 
 
-def _insert_zeros(em: Emitter, x: ir.Value, axis: int, node: ConvTransposeNode) -> ir.Value:
-    """s - 1 zeros after every row: the axis goes last, gets a unit axis, is padded and merged."""
-    n, s = node.spec.ndim, node.spec.strides[axis]
-    if s == 1:
-        return x
-    order = [*range(1 + n + 1)]
-    order.remove(2 + axis)
-    order.append(2 + axis)
-    x = em.transpose(x, order)
-    x = em.reshape(x, [0] * (2 + n) + [1])
-    x = em.pad(x, [0] * (3 + n), [0] * (2 + n) + [s - 1])
-    x = em.reshape(x, [0] * (1 + n) + [-1])
-    return em.transpose(x, [order.index(i) for i in range(2 + n)])
+def _insert_zeros(em: Emitter, node: ConvTransposeNode, *, lifted: bool) -> ir.Value:
+    """s - 1 zeros after every row: [N, C, *L] -> [N, C, *(L * s)], lifted [N, C, 1, L * s].
+
+    For each axis in turn [N, .., L, C] gets a unit axis, which is padded and merged.
+    """
+    spec, n, x = node.spec, node.spec.ndim, node.x
+    order = list(range(2 + n))
+    for i in reversed(range(n)):
+        if spec.strides[i] == 1:
+            continue
+        wanted = [a for a in order if a not in (1, 2 + i)] + [2 + i, 1]
+        x = em.transpose(x, [order.index(a) for a in wanted])
+        order = wanted
+        x = em.unsqueeze(x, [1 + n])
+        x = em.pad(x, [0] * (3 + n), [0] * (1 + n) + [spec.strides[i] - 1, 0])
+        x = em.reshape(x, [0] * n + [1] * lifted + [-1, spec.in_channels])
+    if lifted:
+        return em.transpose(x, [0, 3, 1, 2])
+    return em.transpose(x, [order.index(a) for a in range(2 + n)])
 
 
 def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
@@ -83,7 +97,7 @@ def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
     packed = spec.out_channels * spec.in_per_group * prod(spec.kernel)
     out = prod(spec.output_sizes(sizes))
     strided = sum(s > 1 for s in spec.strides)
-    elements = spec.in_channels * (prod(sizes) + 4 * strided * wide) + spec.out_channels * out
+    elements = spec.in_channels * (prod(sizes) + 2 * strided * wide) + spec.out_channels * out
     return Work(batch * packed * out, batch * elements + packed)
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import platform
+
+import onnx
+import onnxruntime as ort
+
 from convt_onnx.spec import ConvTransposeSpec
 
 from .drawn import Drawn, compare, lowered
 from .lowering import initializers
+
+# Processors whose convolutions have a layout with channels in blocks.
+X86 = platform.machine() in ("x86_64", "AMD64")
 
 
 def spec(n, channels, group=1, k=4, s=2, p=1):
@@ -58,3 +66,12 @@ def transposed_rows(proto):
 def permutations(proto):
     """Of every Transpose, in order."""
     return [list(n.attribute[0].ints) for n in proto.graph.node if n.op_type == "Transpose"]
+
+
+def optimised(proto, tmp_path):
+    """Nodes of the graph that ONNX Runtime makes of it."""
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    options.log_severity_level = 4
+    ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnx.load(options.optimized_model_filepath).graph.node

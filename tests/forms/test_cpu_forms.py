@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import platform
-
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 
 from convt_onnx.forms import Setting
 from convt_onnx.graph.attributes import canonical_attributes
 from convt_onnx.spec import ConvTransposeSpec
 
-from .cpu_cases import assert_right, case_of, permutations, spec, transposed_rows
+from .cpu_cases import (
+    X86,
+    assert_right,
+    case_of,
+    optimised,
+    permutations,
+    spec,
+    transposed_rows,
+)
 from .drawn import build, lowered
 from .lowering import refusals
 from .quantising import Quantised
@@ -22,16 +27,6 @@ from .quantising import build as build_quantised
 ROWS = ["phases-rows", "phases-rows-joined", "phases-rows-col2im"]
 FLOAT_WEIGHTS = ["unfold", "phases-blocked", "phases-col2im", *ROWS]
 FOR_THE_CPU = [*FLOAT_WEIGHTS, "phases-joined"]
-X86 = platform.machine() in ("x86_64", "AMD64")
-
-
-def optimised(proto, tmp_path):
-    """The graph that ONNX Runtime makes of it."""
-    options = ort.SessionOptions()
-    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
-    options.log_severity_level = 4
-    ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return onnx.load(options.optimized_model_filepath).graph.node
 
 
 def one_axis_moves(perm):
