@@ -82,12 +82,26 @@ def features(model: ir.Model) -> dict[str, float] | None:
         if node.op_type in FREE and node.op_type != "Cast":
             counts["calls"] += 1
             continue
+        if _is_reordered_with(node):
+            continue
         if _shape(node.outputs[0]) is None or any(_unknown(v) for v in node.inputs):
             return None
         counts["calls"] += 1
         counts["streamed"] += _streamed(node)
         counter(node, counts)
     return {name: float(n) for name, n in counts.items()}
+
+
+def _is_reordered_with(node: ir.Node) -> bool:
+    """Whether the channels go to the front only for the blocked layout to be made of them."""
+    if list(node.attributes.get_ints("perm", [])) != [0, 3, 1, 2]:
+        return False
+    readers = [node for node, _ in node.outputs[0].uses()]
+    return bool(readers) and all(
+        r.op_type == "Conv"
+        and _takes_blocks(r, _known(r.inputs[1]), r.attributes.get_int("group", 1))
+        for r in readers
+    )
 
 
 def _streamed(node: ir.Node) -> int:

@@ -197,6 +197,18 @@ def test_unknown_sizes_are_not_counted():
                    w=array(4, 8, 3)) is None  # fmt: skip
 
 
+@pytest.mark.parametrize(("perm", "fused"), [([0, 3, 1, 2], 1), ([0, 3, 2, 1], 0)])
+def test_a_blocked_convolution_reads_channels_from_the_end(perm, fused):
+    text = """g (float[1,9,7,8] x) => (float[A,B,C,D] y) {
+      t = Transpose <perm=PERM> (x)
+      y = Conv <group=8> (t, w) }"""
+    counts = counted(text.replace("PERM", str(perm)), w=array(8, 1, 3, 3))
+    assert counts["calls"] == 2 - fused
+    moves = {"matrices", "matrix_rest", "matrix_squares", "moved", "moved_runs", "transposed"}
+    assert bool(moves & set(counts)) == (not fused)
+    assert counts["blocked_reordered"] == 8 * 9 * 7 + 8 * 7 * 5
+
+
 def node_of(text, **arrays):
     made = ir.from_proto(model(text, **arrays))
     found = next(find_nodes(made))
