@@ -90,8 +90,8 @@ REQUIRED = {
 OPSET = 18
 
 
-def model_of(row: Row, opset: int = OPSET) -> onnx.ModelProto:
-    """A model of that node alone, static sizes."""
+def model_of(row: Row, opset: int = OPSET, *, followed: bool = False) -> onnx.ModelProto:
+    """A model of that node alone, static sizes, or with a LeakyRelu behind it."""
     helper = onnx.helper
     rng = np.random.default_rng(0)
     cin, cout = row.channels
@@ -100,16 +100,19 @@ def model_of(row: Row, opset: int = OPSET) -> onnx.ModelProto:
     node = helper.make_node(
         "ConvTranspose",
         ["x", "w", "b"],
-        ["y"],
+        ["t" if followed else "y"],
         name="ct",
         group=row.group,
         strides=list(row.stride),
         pads=list(row.pad) * 2,
         dilations=[row.dilation] * len(row.sizes),
     )
+    nodes = [node]
+    if followed:
+        nodes.append(helper.make_node("LeakyRelu", ["t"], ["y"], name="behind", alpha=0.1))
     kind = onnx.TensorProto.FLOAT
     x = helper.make_tensor_value_info("x", kind, [row.batch, cin, *row.sizes])
     y = helper.make_tensor_value_info("y", kind, [None] * (2 + len(row.sizes)))
     tensors = [onnx.numpy_helper.from_array(a, n) for a, n in ((weight, "w"), (bias, "b"))]
-    graph = helper.make_graph([node], "row", [x], [y], tensors)
+    graph = helper.make_graph(nodes, "row", [x], [y], tensors)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
