@@ -8,9 +8,14 @@ the same inputs, in a new order every round in which nobody follows itself, and 
 every round as far as the time allows: where a session's memory lies makes small models some percent
 faster or slower for its whole life. Ratios are medians over rounds of original / variant: above 1
 is faster. Where the bounds (99 %) of our ratio leave open whether it is below `--least`, more
-rounds of the two are run and counted. The share of ConvTranspose is of the kernel time in ONNX
-Runtime's profile. Where the time gets short, models get less of it each, and the last line says how
-many got none.
+rounds of the two are run and counted. Where the time gets short, models get less of it each, and
+the last line says how many got none.
+
+ConvTranspose has two shares: of the kernel time in ONNX Runtime's profile, which is 100 % for a
+model of one node, and of the time of a run, which also has the call of the session, most of it for
+a small model, and is what somebody waits for. The profiler adds time to each kernel, so the second
+one is too large for small kernels rather than too small; with two threads an operator beside it may
+run at the same time.
 
 Where tuning keeps the original, the optimised file is a copy of it, and its ratio shows how far
 equal things are apart in this benchmark. The exit code is 1 where a model that was rewritten is
@@ -48,6 +53,10 @@ from convt_onnx.tuning.statistics import paired_ratio
 from convt_onnx.verify.session import Arrays, Runner, Source
 
 MIN_ROUNDS, MAX_ROUNDS = 9, 41
+# Of the profile, behind a first one that it leaves out.
+PROFILED_RUNS = 3
+# A model of this size counts twice where the time is shared out.
+WEIGHT_BYTES = 2 << 20
 # How many times as long as the first rounds the further ones may take.
 LONGER = 3
 
@@ -59,20 +68,24 @@ def feeds_of(path: Path) -> Arrays:
     return next(inputs.run(runner))[0].arrays
 
 
-def conv_transpose_share(path: Path, feeds: Arrays, threads: int, folder: Path) -> float:
-    """Of the kernel time of three runs, by ONNX Runtime's profiler."""
+def conv_transpose_time(
+    path: Path, feeds: Arrays, threads: int, folder: Path
+) -> tuple[float, float]:
+    """Of ConvTranspose in ONNX Runtime's profile: its share of the kernel time, seconds a run."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.enable_profiling = True
     options.profile_file_prefix = str(folder / "profile")
     session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    for _ in range(3):
+    for _ in range(1 + PROFILED_RUNS):
         session.run(None, dict(feeds))
     events = json.loads(Path(session.end_profiling()).read_text())
-    kernels = [e for e in events if e.get("name", "").endswith("_kernel_time")]
+    first = next(e for e in events if e["name"] == "model_run")
+    warm = [e for e in events if e["ts"] > first["ts"] + first["dur"]]
+    kernels = [e for e in warm if e["name"].endswith("_kernel_time")]
     total = sum(e["dur"] for e in kernels)
     mine = sum(e["dur"] for e in kernels if "ConvTranspose" in e["args"].get("op_name", ""))
-    return mine / total if total else 0.0
+    return (mine / total if total else 0.0), mine / PROFILED_RUNS / 1e6
 
 
 def variants(path: Path, ours: Path, folder: Path) -> Iterator[tuple[str, Path]]:
@@ -134,14 +147,14 @@ def line(path: Path, name: str, threads: int, effort: Effort) -> Line:
         runtime = ort_runtime("CPUExecutionProvider", threads)
         if runtime is None:
             raise click.ClickException("onnxruntime is not installed")
-        share = conv_transpose_share(path, feeds, threads, folder)
+        profile = conv_transpose_time(path, feeds, threads, folder)
         files = variants(path, folder / "ours.onnx", folder)
         loaders = {name: loader(file, runtime, feeds) for name, file in files}
         samples = in_turn(loaders, effort.run_seconds)
         if OURS not in samples:
             return replace(empty, outcome="what optimize wrote does not run")
         go_on(samples, loaders, effort)
-    return _described(empty, result, samples, share)
+    return _described(empty, result, samples, profile)
 
 
 def loader(path: Path, runtime: OrtRuntime, feeds: Arrays) -> Loader:
@@ -151,16 +164,22 @@ def loader(path: Path, runtime: OrtRuntime, feeds: Arrays) -> Loader:
 
 
 def _described(
-    empty: Line, result: OptimizeResult, samples: dict[str, list[float]], share: float
+    empty: Line,
+    result: OptimizeResult,
+    samples: dict[str, list[float]],
+    profile: tuple[float, float],
 ) -> Line:
+    share, seconds = profile
+    original = statistics.median(samples[ORIGINAL])
     forms = statistics_of(d.form or "unchanged" for d in result.decisions)
     return replace(
         empty,
         outcome="timed",
         share=share,
+        run_share=min(1.0, seconds / original),
         forms=forms,
         copied=not result.modified,
-        original_ms=1e3 * statistics.median(samples[ORIGINAL]),
+        original_ms=1e3 * original,
         ratios={n: paired_ratio(samples[ORIGINAL], s) for n, s in samples.items() if n != ORIGINAL},
         rounds=len(samples[ORIGINAL]),
         tune_seconds=result.tuning.seconds if result.tuning else 0.0,
@@ -177,6 +196,11 @@ def model_paths(folders: Sequence[Path], only: str) -> list[tuple[Path, str]]:
             if only in name and b"ConvTranspose" in path.read_bytes():
                 found.append((path, name))
     return sorted(found, key=lambda pair: pair[0].stat().st_size)
+
+
+def weight(path: Path) -> float:
+    """Of a model's share of the time: large ones take longer to load, to tune and to run."""
+    return 1 + path.stat().st_size / WEIGHT_BYTES
 
 
 @click.command()
@@ -199,12 +223,13 @@ def main(folders: tuple[Path, ...], json_path: Path | None, **choices: Any) -> N
     end = time.perf_counter() + 60 * choices["minutes"]
     with tempfile.TemporaryDirectory() as temporary:
         cache = choices["cache"] or Path(temporary)
+        weights = [weight(path) for path, _, _ in todo]
         for i, (path, name, threads) in enumerate(todo):
             left = end - time.perf_counter()
             if left <= 0:
                 break
-            # Small models leave most of their share to the large ones behind them.
-            share = 3 * left / (len(todo) - i)
+            # Most models leave most of their share to those behind them.
+            share = 3 * left * weights[i] / sum(weights[i:])
             tune = max(1.0, min(choices["tune_seconds"], 0.7 * share))
             runs = max(0.5, min(choices["seconds"], 0.3 * share))
             lines.append(line(path, name, threads, Effort(tune, runs, cache, choices["least"])))

@@ -23,6 +23,7 @@ class Line:
     Attributes:
         outcome: "timed", or why not.
         share: Of ConvTranspose in the kernel time of the original.
+        run_share: Of its kernel time in the time of a run, at most 1.
         forms: What the nodes became, and how many of them.
         copied: Whether the original was kept.
         original_ms: Median time of a run.
@@ -35,6 +36,7 @@ class Line:
     threads: int
     outcome: str
     share: float = 0.0
+    run_share: float = 0.0
     forms: str = ""
     copied: bool = False
     original_ms: float = 0.0
@@ -58,8 +60,9 @@ def text(x: Line) -> str:
         return f"{head} {x.outcome[:80]}"
     ratios = "  ".join(f"{n} {r.median:5.2f}" for n, r in x.ratios.items())
     kept = " (kept)" if x.copied else ""
+    shares = f"{100 * x.share:3.0f}, {100 * x.run_share:3.0f} %"
     return (
-        f"{head} {x.original_ms:9.3f} ms {100 * x.share:3.0f} %  {ratios}  "
+        f"{head} {x.original_ms:9.3f} ms {shares}  {ratios}  "
         f"{x.rounds:3} rounds, tuned {x.tune_seconds:4.1f} s  {x.forms}{kept}"
     )
 
@@ -74,19 +77,9 @@ def totals(lines: Sequence[Line], least: float) -> Iterator[str]:
     timed = [x for x in lines if x.ratios is not None]
     for threads in sorted({x.threads for x in timed}):
         mine = [x for x in timed if x.threads == threads]
-        heavy = [x for x in mine if x.share > MATTERS]
-        large = [x for x in heavy if x.original_ms > LARGE_MS]
         for name in (OURS, *OTHERS):
-            all_ratios = _ratios(mine, name)
-            if all_ratios:
-                yield (
-                    f"{threads} threads, {name}: geometric mean {geometric_mean(all_ratios):.3f} "
-                    f"of {len(all_ratios)} models, "
-                    f"{geometric_mean(_ratios(heavy, name)):.3f} of the {len(heavy)} where "
-                    f"ConvTranspose takes over {100 * MATTERS:.0f} % and "
-                    f"{geometric_mean(_ratios(large, name)):.3f} of the {len(large)} of these that "
-                    f"take over {LARGE_MS} ms, lowest of all {min(all_ratios):.3f}"
-                )
+            if _ratios(mine, name):
+                yield f"{threads} threads, {name}: {_means(mine, name)}"
         changed = _ratios([x for x in mine if not x.copied], OURS)
         if changed:
             yield (
@@ -102,6 +95,26 @@ def totals(lines: Sequence[Line], least: float) -> Iterator[str]:
             )
     for x in slower(timed, least):
         yield f"slower: {text(x)}"
+
+
+def _means(lines: Sequence[Line], name: str) -> str:
+    """Of all lines, and of those where ConvTranspose matters by either share, large ones too."""
+    heavy = [x for x in lines if x.share > MATTERS]
+    heavy_run = [x for x in lines if x.run_share > MATTERS]
+    percent = f"over {100 * MATTERS:.0f} %"
+    groups = {
+        "models": lines,
+        f"where ConvTranspose takes {percent} of the kernel time": heavy,
+        f"where it takes {percent} of the run": heavy_run,
+        f"of these that take over {LARGE_MS} ms": [
+            x for x in heavy_run if x.original_ms > LARGE_MS
+        ],
+    }
+    means = (
+        f"{geometric_mean(_ratios(group, name)):.3f} of {len(_ratios(group, name))} {what}"
+        for what, group in groups.items()
+    )
+    return f"geometric mean {', '.join(means)}; lowest of all {min(_ratios(lines, name)):.3f}"
 
 
 def _ratios(lines: Sequence[Line], name: str) -> list[float]:

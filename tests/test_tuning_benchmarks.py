@@ -6,6 +6,8 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from convt_onnx.tuning.statistics import Ratio
@@ -104,19 +106,53 @@ def test_an_open_question_is_timed_for_longer(load, ours, more):
     assert len(samples["onnxsim"]) == corpus.MIN_ROUNDS
 
 
-def line(corpus, ratio, *, copied=False, share=0.5):
+def line(corpus, ratio, *, copied=False, shares=(0.5, 0.5), ms=1.0):
     ratios = {corpus.OURS: Ratio(ratio, ratio, ratio)}
+    share, run_share = shares
     return corpus.Line(
-        "m", 1, "timed", share=share, copied=copied, ratios=ratios, original_ms=1.0, rounds=9
+        "m", 1, "timed", share, run_share, copied=copied, ratios=ratios, original_ms=ms, rounds=9
     )
 
 
 def test_slower_models_are_told_and_copies_are_not(load):
     corpus = load("corpus")
-    lines = [line(corpus, 0.9), line(corpus, 0.9, copied=True), line(corpus, 2.0, share=0.1)]
+    lines = [
+        line(corpus, 0.9),
+        line(corpus, 0.9, copied=True),
+        line(corpus, 2.0, shares=(0.1, 0.1)),
+    ]
     assert corpus.slower(lines, 0.97) == lines[:1]
     text = "\n".join(corpus.totals(lines, 0.97))
-    assert "geometric mean 1.174 of 3 models, 0.900 of the 2 where" in text
+    assert "geometric mean 1.174 of 3 models, 0.900 of 2 where" in text
     assert "the original was kept for 1 of 3" in text
     assert "copies of the original: 0.900 to 0.900 times" in text
     assert "rewritten models alone: geometric mean 1.342 of 2, lowest 0.900" in text
+
+
+def test_means_are_of_the_models_that_each_share_takes_in(load):
+    corpus = load("corpus")
+    lines = [
+        line(corpus, 2.0, shares=(0.9, 0.8)),
+        line(corpus, 0.5, shares=(1.0, 0.4), ms=0.01),
+        line(corpus, 1.5, shares=(1.0, 0.2), ms=0.006),
+        line(corpus, 1.0, shares=(0.2, 0.3)),
+    ]
+    (text,) = [t for t in corpus.totals(lines, 0.0) if corpus.OURS in t]
+    kernels, run, large = "of the kernel time", "of the run", "of these that take over 0.05 ms"
+    assert f"1.145 of 3 where ConvTranspose takes over 30 % {kernels}" in text
+    assert f"1.000 of 2 where it takes over 30 % {run}, 2.000 of 1 {large}" in text
+    assert "lowest of all 0.500" in text
+
+
+def test_the_share_of_a_node_is_its_kernels_without_the_first_run(load, tmp_path):
+    corpus, rows = load("corpus"), load("forms_cpu_rows")
+    path = tmp_path / "m.onnx"
+    onnx.save(rows.model_of(rows.ROWS[2], followed=True), path)
+    x = np.ones((1, 21, 32, 32), np.float32)
+    share, seconds = corpus.conv_transpose_time(path, {"x": x}, 1, tmp_path)
+    (profile,) = tmp_path.glob("profile*")
+    events = json.loads(profile.read_text())
+    kernels = [e["dur"] for e in events if e["name"] == "ct_kernel_time"]
+    assert len(kernels) == 1 + corpus.PROFILED_RUNS
+    assert seconds == pytest.approx(sum(kernels[1:]) / corpus.PROFILED_RUNS / 1e6)
+    assert 0.3 < share < 1
