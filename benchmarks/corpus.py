@@ -55,6 +55,8 @@ from convt_onnx.verify.session import Arrays, Runner, Source
 MIN_ROUNDS, MAX_ROUNDS = 9, 41
 # Of the profile, behind a first one that it leaves out.
 PROFILED_RUNS = 3
+# So many models could be tuned for all the time that they are given, or so many times their share.
+TUNINGS = 20
 # A model of this size counts twice where the time is shared out.
 WEIGHT_BYTES = 2 << 20
 # How many times as long as the first rounds the further ones may take.
@@ -228,10 +230,10 @@ def main(folders: tuple[Path, ...], json_path: Path | None, **choices: Any) -> N
             left = end - time.perf_counter()
             if left <= 0:
                 break
-            # Most models leave most of their share to those behind them.
-            share = 3 * left * weights[i] / sum(weights[i:])
-            tune = max(1.0, min(choices["tune_seconds"], 0.7 * share))
-            runs = max(0.5, min(choices["seconds"], 0.3 * share))
+            # Most models leave most of their share to those behind them, and few take long to tune.
+            share = left * weights[i] / sum(weights[i:])
+            tune = max(1.0, min(choices["tune_seconds"], left / TUNINGS, TUNINGS * share))
+            runs = max(0.5, min(choices["seconds"], share))
             lines.append(line(path, name, threads, Effort(tune, runs, cache, choices["least"])))
             click.echo(text(lines[-1]))
     for total in totals(lines, choices["least"]):
