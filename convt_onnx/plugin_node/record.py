@@ -16,13 +16,8 @@ from convt_onnx.plugins.conv_transpose.activations import ACTIVATIONS, Activatio
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
 from convt_onnx.plugins.conv_transpose.packing import Packing
 from convt_onnx.plugins.conv_transpose.problem import DTYPE_BYTES
-from convt_onnx.plugins.conv_transpose.schedule import (
-    GEMM,
-    Schedule,
-    format_schedule,
-    packing_of,
-    parse_schedule,
-)
+from convt_onnx.plugins.conv_transpose.schedule import GEMM, Schedule, packing_of
+from convt_onnx.plugins.conv_transpose.schedule_text import format_schedule, parse_schedule
 from convt_onnx.spec import ConvTransposeSpec
 
 DOMAIN = "convt_onnx"

@@ -28,9 +28,9 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     DIRECT,
     GEMM,
     Schedule,
-    format_schedule,
     largest_divisor,
 )
+from convt_onnx.plugins.conv_transpose.schedule_text import format_schedule
 
 POINTERS = {"float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32"}
 OPERANDS = ("x", "w", "bias", "slope", "residual", "y")

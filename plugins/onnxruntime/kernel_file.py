@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from convt_onnx.plugin_node import PluginRecord
 from convt_onnx.plugins.conv_transpose.compile import Artifact
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
-from convt_onnx.plugins.conv_transpose.schedule import format_schedule
+from convt_onnx.plugins.conv_transpose.schedule_text import format_schedule
 
 HEAD = "convt-kernel 1"
 SUFFIX = ".kernel"

@@ -12,7 +12,8 @@ from convt_onnx.plugins.conv_transpose import ahead
 from convt_onnx.plugins.conv_transpose.compile import compile_ptx, sizes_of
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
 from convt_onnx.plugins.conv_transpose.problem import DTYPE_BYTES
-from convt_onnx.plugins.conv_transpose.schedule import Schedule, format_schedule, parse_schedule
+from convt_onnx.plugins.conv_transpose.schedule import Schedule
+from convt_onnx.plugins.conv_transpose.schedule_text import format_schedule, parse_schedule
 from convt_onnx.plugins.tensorrt.driver import INT32_END, Launch, prepare
 
 Shape = tuple[int, ...]

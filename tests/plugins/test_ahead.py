@@ -18,11 +18,10 @@ from convt_onnx.plugins.conv_transpose.quantities import grid, output_sizes, qua
 from convt_onnx.plugins.conv_transpose.schedule import (
     GEMM,
     Schedule,
-    format_schedule,
     packing_of,
-    parse_schedule,
     program_count,
 )
+from convt_onnx.plugins.conv_transpose.schedule_text import format_schedule, parse_schedule
 from convt_onnx.plugins.conv_transpose.weights import pack
 
 from .drawing import check, contiguous, draw_sizes, draw_spec, operands, wanted
