@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_drawing import (
+from gpu_drawing import draw_schedule
+from gpu_geometries import (
     RANGES,
     draw_layout,
-    draw_schedule,
     draw_sizes,
     draw_spec,
     draw_tensor,

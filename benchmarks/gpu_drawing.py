@@ -1,16 +1,13 @@
-"""Random geometries, tensors and schedules, for the benchmarks and for the kernels' tests."""
+"""Random schedules, for the benchmarks and for the kernels' tests."""
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
 import torch
 
-from convt_onnx.errors import GeometryError
 from convt_onnx.plugins.conv_transpose import heuristics, op
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
 from convt_onnx.plugins.conv_transpose.lines import lines_schedule
@@ -27,34 +24,12 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     takes_fragments,
 )
 from convt_onnx.plugins.conv_transpose.walk import products, walks
-from convt_onnx.spec import ConvTransposeSpec
 
 # Taps times channels beyond which unrolled loops would take the compiler long.
 MOST_UNROLLED = 512
 MOST_MERGED = 64
 # Shifts of x that a thread holds in registers.
 MOST_HELD = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Ranges:
-    """What geometry is drawn from; likely values more than once.
-
-    Attributes:
-        axes: Number of spatial axes.
-        kernel, stride: The most for one, two and three axes.
-        dilations, groups: Of an axis, of the node.
-        channels: Of a group, in and out.
-    """
-
-    axes: tuple[int, ...] = (1, 1, 2, 2, 2, 3)
-    kernel: tuple[int, int, int] = (17, 6, 4)
-    stride: tuple[int, int, int] = (9, 5, 3)
-    dilations: tuple[int, ...] = (1, 1, 1, 2, 3, 4)
-    groups: tuple[int, ...] = (1, 1, 1, 2, 3, 8)
-    channels: tuple[tuple[int, ...], tuple[int, ...]] = (
-        (1, 2, 3, 4, 8, 12, 16, 24, 32, 40, 64),
-    ) * 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,79 +53,7 @@ class Tiles:
     workers: tuple[int, ...] = (1, 3, 132)
 
 
-LARGE, LARGE_TILES = Ranges(), Tiles()
-# Channels of which 16 bytes lie together, on two axes: what walks take.
-WHOLE_WORDS = Ranges(axes=(2,), channels=((8, 16, 24, 32, 40, 64),) * 2)
-RANGES = (LARGE, LARGE, LARGE, WHOLE_WORDS)
-
-
-def draw_spec(rng: random.Random, ranges: Ranges = LARGE) -> ConvTransposeSpec:
-    """Geometry with any stride, dilation (gcd > 1 included), crop, output_padding and grouping."""
-    n = rng.choice(ranges.axes)
-    kernel = tuple(rng.randint(1, ranges.kernel[n - 1]) for _ in range(n))
-    strides = tuple(rng.randint(1, ranges.stride[n - 1]) for _ in range(n))
-    dilations = tuple(rng.choice(ranges.dilations) for _ in range(n))
-    crops = [
-        tuple(rng.randint(0, (k - 1) * d) for k, d in zip(kernel, dilations, strict=True))
-        for _ in range(2)
-    ]
-    extra = tuple(rng.randint(0, max(s, d)) for s, d in zip(strides, dilations, strict=True))
-    group = rng.choice(ranges.groups)
-    inner, outer = map(rng.choice, ranges.channels)
-    return ConvTransposeSpec(
-        group * inner, group * outer, group, kernel, strides, dilations, *crops, extra
-    )
-
-
-def draw_whole_lines(rng: random.Random) -> ConvTransposeSpec:
-    """Geometry of few-channel groups whose output is as wide as the input times the stride."""
-    spec = draw_spec(rng)
-    group, inner = rng.choice((1, 3, 8)), rng.choice((1, 1, 2, 4))
-    kernel = (*(min(k, 4) for k in spec.kernel[:-1]), rng.randint(1, 8))
-    width, stride, dilation = kernel[-1], spec.strides[-1], spec.dilations[-1]
-    crop = (width - 1) * dilation + 1 - stride
-    begin = rng.randint(0, max(0, crop))
-    most = [(k - 1) * d for k, d in zip(kernel, spec.dilations, strict=True)]
-    fronts = [min(p, m) for p, m in zip(spec.pads_begin, most, strict=True)]
-    backs = [min(p, m) for p, m in zip(spec.pads_end, most, strict=True)]
-    return ConvTransposeSpec(
-        group * inner,
-        group * rng.choice((1, 1, 2)),
-        group,
-        kernel,
-        spec.strides,
-        spec.dilations,
-        (*fronts[:-1], begin),
-        (*backs[:-1], max(0, crop) - begin),
-        (*spec.output_padding[:-1], max(0, -crop)),
-    )
-
-
-def draw_sizes(rng: random.Random, spec: ConvTransposeSpec, word: int) -> tuple[int, ...]:
-    """Spatial sizes whose output is not empty; the width is a multiple of `word`."""
-    most = {1: 200, 2: 20, 3: 8}[spec.ndim]
-
-    def draw(failed: int) -> tuple[int, ...]:
-        largest = most + 2 * failed
-        *front, width = (rng.choice((1, rng.randint(1, largest))) for _ in range(spec.ndim))
-        # Odd sizes, and a width of whole words or not: few alignments to compile for.
-        return (*(n | 1 for n in front), (width | 1) * word)
-
-    return sizes_with_output(spec, draw)
-
-
-def sizes_with_output(
-    spec: ConvTransposeSpec, draw: Callable[[int], tuple[int, ...]]
-) -> tuple[int, ...]:
-    """The first sizes whose output is not empty; `draw` is told how many failed so far."""
-    for failed in itertools.count():
-        sizes = draw(failed)
-        try:
-            spec.output_sizes(sizes)
-        except GeometryError:
-            continue
-        return sizes
-    raise AssertionError
+LARGE_TILES = Tiles()
 
 
 def draw_schedule(rng: random.Random, problem: Problem, x: torch.Tensor) -> Schedule:
@@ -259,11 +162,21 @@ def draw_walk(
         joined=rng.choice((1, 2, 4, 8)),
         prefetch=rng.choice((1, 2, 4, 99)),
     )
+    if not problem.channels_last_in:
+        schedule = replace(
+            schedule,
+            aligned=(*schedule.aligned[:2], rng.random() < 0.8),
+            block_m=16 * schedule.warps,
+            block_n=problem.spec.out_per_group,
+            interleave=False,
+            column_tiles=1,
+        )
     if not walks(problem, schedule) or not heuristics.fits(problem, schedule, device):
         return None
-    plans = axis_plans(problem, schedule)
+    _, height, width = axis_plans(problem, schedule)
     unrolled = sum(1 + len(part) for part in products(problem, schedule))
-    held = plans[1].count * plans[2].count
+    shifts = width.count if problem.channels_last_in else (width.count - 1) * width.step + 2
+    held = height.count * shifts
     return schedule if held <= MOST_HELD and unrolled <= MAX_PRODUCTS else None
 
 
@@ -279,16 +192,3 @@ def _sums(problem: Problem, schedule: Schedule) -> int:
     """Sums that a thread keeps."""
     widths = resident_parts(problem, schedule).widths
     return schedule.block_m * sum(widths) // (32 * schedule.warps)
-
-
-def draw_layout(rng: random.Random) -> str:
-    """NCHW, channels-last or, rarely, NCHW with gaps between elements."""
-    return rng.choice(("nchw", "nchw", "nhwc", "nhwc", "gaps"))
-
-
-def draw_tensor(shape: tuple[int, ...], dtype: torch.dtype, layout: str) -> torch.Tensor:
-    """Random values in a layout of `draw_layout`."""
-    if layout == "gaps":
-        return torch.randn(*shape[:-1], shape[-1] * 2, device="cuda").to(dtype)[..., ::2]
-    x = torch.randn(shape, device="cuda").to(dtype)
-    return x if layout == "nchw" else x.movedim(1, -1).contiguous().movedim(-1, 1)

@@ -16,10 +16,10 @@ import random
 import time
 
 import torch
-from gpu_drawing import (
+from gpu_drawing import draw_schedule
+from gpu_geometries import (
     RANGES,
     draw_layout,
-    draw_schedule,
     draw_sizes,
     draw_spec,
     draw_tensor,

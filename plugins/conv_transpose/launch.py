@@ -229,6 +229,7 @@ def _walk(call: Call, x_vector: int) -> Constants:
         "PRODUCTS": every,
         "READ_AT": max(0, sum(map(len, every)) - schedule.prefetch),
         "SEGMENTS": schedule.workers,
+        "CHANNEL_LAST": problem.channels_last_out,
     }
 
 
@@ -285,7 +286,7 @@ def _reach(t: torch.Tensor) -> int:
 def _x_vector(call: Call, x: torch.Tensor) -> int:
     """Neighbours of x that one load may read at once: channels, or in a word along the width."""
     problem = call.problem
-    words = call.schedule.kind in (RESIDENT, LINES) and not problem.channels_last_in
+    words = call.schedule.kind in (RESIDENT, LINES, WALK) and not problem.channels_last_in
     limit = (WORD_BYTES if words else 16) // problem.element_bytes
     inner = x.ndim - 1 if words else 1
     if x.stride(inner) != 1 or x.data_ptr() % 16 or not (words or problem.channels_last_in):

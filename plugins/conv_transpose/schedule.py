@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
-from convt_onnx.errors import UsageError
 from convt_onnx.plugins.conv_transpose.geometry import AxisPlan, lifted_axes, plan_axis
 from convt_onnx.plugins.conv_transpose.packing import Packing
 from convt_onnx.plugins.conv_transpose.problem import Problem
@@ -24,15 +22,14 @@ LINES = "lines"
 WALK = "walk"
 # Kinds that read the weight as it is.
 UNPACKED = (DIRECT, LINES)
-MAX_TILE = 1024
-# Fields without a text: they are chosen for one device, or by the layout of the tensors.
-_NO_TEXT = ("column_tiles", "workers", "prefetch", "registers", "joined", "fragments", "merge")
 # Triton's own use of shared memory beside the tiles.
 SPARE_BYTES = 1024
 # Channels of a piece of x or y that goes between memory and a matrix instruction's registers, and
 # how many of a product or of a part may.
 PIECE = 32
 MOST_PIECES = 4
+# Channels of y that a walk over NCHW lines has in the columns of a product.
+WORD_CHANNELS = (16, 32, 64, 128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,55 +80,6 @@ class Schedule:
             extra += f"c{self.column_tiles}p{self.prefetch}g{self.workers}"
             extra += f"R{self.joined}" if self.fragments else ""
         return f"{self.kind}-{fused}{extra}-{tiles}-w{self.warps}s{self.stages}"
-
-
-def format_schedule(schedule: Schedule) -> str:
-    """`kind field=value ...`, for `parse_schedule`; switches are 0 and 1, one digit an axis."""
-    words = [schedule.kind]
-    for f in fields(schedule)[1:]:
-        if f.name in _NO_TEXT:
-            continue
-        value = getattr(schedule, f.name)
-        digits = "".join(str(int(v)) for v in (value if isinstance(value, tuple) else (value,)))
-        words.append(f"{f.name}={digits}")
-    return " ".join(words)
-
-
-def parse_schedule(text: str) -> Schedule:
-    """The schedule of `format_schedule`; what is left out has its default.
-
-    Raises:
-        UsageError: It is not of that form, or a tile is not one that Triton takes.
-    """
-    try:
-        kind, *words = text.split()
-        if kind not in (GEMM, DIRECT):
-            raise ValueError(f"no kind {kind!r}")
-        values = dict(word.split("=") for word in words)
-        kinds = {f.name: f.type for f in fields(Schedule)[1:]}
-        schedule = Schedule(kind, **{n: _field(str(kinds[n]), v) for n, v in values.items()})
-        _check_tiles(schedule)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError("this is no schedule", where=repr(text), help=str(error)) from None
-    return schedule
-
-
-def _field(kind: str, digits: str) -> Any:
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 5):
-        raise ValueError(f"{digits!r} is no number")
-    if kind == "int":
-        return int(digits)
-    flags = tuple(bool(("0", "1").index(c)) for c in digits)
-    if len(flags) != (1 if kind == "bool" else 3):
-        raise ValueError(f"{digits!r} has the wrong length")
-    return flags[0] if kind == "bool" else flags
-
-
-def _check_tiles(schedule: Schedule) -> None:
-    gemm = schedule.kind == GEMM
-    tiles = (schedule.block_m, schedule.block_n, schedule.block_k if gemm else 16, schedule.warps)
-    if any(not 1 <= t <= MAX_TILE or t & (t - 1) for t in tiles) or not 1 <= schedule.stages <= 8:
-        raise ValueError("tiles and warps are powers of two")
 
 
 def axis_plans(problem: Problem, schedule: Schedule) -> tuple[AxisPlan, AxisPlan, AxisPlan]:
@@ -201,6 +149,22 @@ def fragment_sums(problem: Problem, schedule: Schedule) -> bool:
     return whole and vector_width(problem, schedule) * problem.element_bytes == 16
 
 
+def takes_words(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a walk goes over NCHW lines: in words of two positions of x, of four of y."""
+    width, out = axis_plans(problem, schedule)[2], problem.out_sizes[2]
+    return (
+        schedule.fragments
+        and not (problem.channels_last_in or problem.channels_last_out or schedule.interleave)
+        and problem.element_bytes == 2
+        and not schedule.k_major
+        and schedule.block_m == 16 * schedule.warps
+        and schedule.block_n == problem.spec.out_per_group in WORD_CHANNELS
+        and width.stride == 2
+        and width.exact(out)
+        and out % 4 == 0
+    )
+
+
 def keeps_weights(problem: Problem) -> bool:
     """Whether programs may keep their weights in shared memory.
 
@@ -220,7 +184,8 @@ def resident_bytes(problem: Problem, schedule: Schedule) -> int:
     if schedule.stages > 1:
         reads = schedule.stages * packing.blocks * (packing.rows // packing.tile_k)
     x = 0 if schedule.fragments else reads * packing.tile_k
-    y = 0 if fragment_sums(problem, schedule) else max(parts.widths)
+    direct = fragment_sums(problem, schedule) or takes_words(problem, schedule)
+    y = 0 if direct else max(parts.widths)
     tiles = x + y if schedule.stages > 1 else max(x, y)
     elements = weight_elements(packing, parts) + schedule.block_m * tiles
     return elements * problem.element_bytes + SPARE_BYTES

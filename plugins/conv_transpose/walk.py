@@ -24,23 +24,28 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     resident_parts,
     row_count,
     takes_fragments,
+    takes_words,
 )
 
 BLOCK_M, BLOCK_N, WARPS = 64, 32, 4
 # Shifts that a product adds up: fewer leave waiting between products, more are copied to lie
 # side by side.
-JOINED = 4
+JOINED, JOINED_FEW = 4, 2
 # Products before a line is wanted: none but the oldest line's registers are free for it before.
-PREFETCH = 2
+# Words take fewer registers: all products.
+PREFETCH, PREFETCH_WORDS = 2, MAX_PRODUCTS
 # Two programs hide each other's waiting; that leaves each thread 255 registers.
 PROGRAMS = 2
 REGISTERS = 255
 # Registers of a thread beside x and its sums.
 OTHER_REGISTERS = 46
-# What was measured to gain; others spill up to 612 bytes, or are bound by memory.
+# What was measured to gain channels last; others spill up to 612 bytes, or are bound by memory.
 CHANNELS, SHIFTS, STRIDE = 64, 3, 2
 # Lines that a walk should have for each that it reads before its first: these are read twice.
 LINES_EACH = 8
+# The same in words, and the least (shift, C_in) that gains there.
+LINES_EACH_WORDS = 1.5
+LEAST_ROWS = 192
 
 
 def walks(problem: Problem, schedule: Schedule) -> bool:
@@ -53,10 +58,13 @@ def walks(problem: Problem, schedule: Schedule) -> bool:
         and min(schedule.prefetch, schedule.workers, schedule.joined) > 0
         and schedule.joined & (schedule.joined - 1) == 0
         and (height.count == 1 or height.step == 1)
-        and takes_fragments(problem, schedule)
-        and fragment_sums(problem, schedule)
         and packing_of(problem, schedule).rows == schedule.block_k
+        and (_by_fragments(problem, schedule) or takes_words(problem, schedule))
     )
+
+
+def _by_fragments(problem: Problem, schedule: Schedule) -> bool:
+    return takes_fragments(problem, schedule) and fragment_sums(problem, schedule)
 
 
 def products(problem: Problem, schedule: Schedule) -> tuple[tuple[tuple[int, ...], ...], ...]:
@@ -96,44 +104,74 @@ def walk_schedule(problem: Problem, device: Device, base: Schedule) -> Schedule 
         joined=JOINED,
         prefetch=PREFETCH,
     )
-    aligned = problem.spec.in_per_group * problem.element_bytes % 16 == 0
+    words = not problem.channels_last_in
+    if words:
+        schedule = _in_words(problem, schedule)
+    aligned = words or problem.spec.in_per_group * problem.element_bytes % 16 == 0
     if device.capability < OLDEST or not aligned or not walks(problem, schedule):
         return None
     if sum(1 + len(part) for part in products(problem, schedule)) > MAX_PRODUCTS:
         return None  # a part's stores take as long to compile as a product
-    line_registers = _line_registers(problem, schedule)
-    height = axis_plans(problem, schedule)[1]
-    sums = schedule.block_m * schedule.block_n // (32 * schedule.warps)
-    held = (height.count + 1) * line_registers + sums
-    if (
-        held + OTHER_REGISTERS > REGISTERS
-        or PROGRAMS * resident_bytes(problem, schedule) > device.shared_bytes
-    ):
+    registers = _held_registers(problem, schedule) + OTHER_REGISTERS
+    room = device.shared_bytes - PROGRAMS * resident_bytes(problem, schedule)
+    if registers > REGISTERS or room < 0:
         return None
-    lines = height.rows(problem.out_sizes[1])
+    lines = axis_plans(problem, schedule)[1].rows(problem.out_sizes[1])
     tiles = -(-row_count(problem, schedule) // lines // schedule.block_m) * problem.spec.group
     return replace(schedule, workers=max(1, min(lines, PROGRAMS * device.processors // tiles)))
 
 
+def _in_words(problem: Problem, schedule: Schedule) -> Schedule:
+    """The walk over NCHW lines: a part is one phase, y starts with the first of the width."""
+    channels = problem.spec.out_per_group
+    depth, height, _ = schedule.aligned
+    schedule = replace(
+        schedule,
+        aligned=(depth, height, True),
+        block_n=channels,
+        interleave=False,
+        prefetch=PREFETCH_WORDS,
+    )
+    few = packing_of(problem, schedule).blocks <= 2 * JOINED_FEW and channels <= BLOCK_N
+    return replace(schedule, joined=JOINED_FEW) if few else schedule
+
+
 def preferred_walk(problem: Problem, device: Device, base: Schedule) -> Schedule | None:
     """The walk to take instead of the GEMM schedule `base`, or None where that is faster."""
-    if device.capability // 10 != MEASURED or not computes(problem):
+    if device.capability // 10 != MEASURED:
         return None
     schedule = walk_schedule(problem, device, base)
     if schedule is None:
         return None
-    outs = problem.out_sizes
-    axes = list(zip(axis_plans(problem, schedule), outs, strict=True))[1:]
-    lines = axes[0][0].rows(outs[1])
-    long_enough = lines >= schedule.workers * LINES_EACH * (SHIFTS - 1)
-    measured = problem.spec.in_per_group == schedule.block_k == CHANNELS and all(
-        a.count == SHIFTS and a.stride == STRIDE and a.exact(out) for a, out in axes
+    height = axis_plans(problem, schedule)[1]
+    lines = height.rows(problem.out_sizes[1])
+    before = schedule.workers * (height.count - 1)
+    if problem.channels_last_in:
+        taken = lines >= before * LINES_EACH and _gains_by_fragments(problem, schedule)
+    else:
+        packing = packing_of(problem, schedule)
+        rows = packing.blocks * problem.spec.in_per_group
+        taken = lines >= before * LINES_EACH_WORDS and packing.blocks > 1 and rows >= LEAST_ROWS
+    return schedule if taken else None
+
+
+def _gains_by_fragments(problem: Problem, schedule: Schedule) -> bool:
+    axes = list(zip(axis_plans(problem, schedule), problem.out_sizes, strict=True))[1:]
+    return (
+        computes(problem)
+        and problem.spec.in_per_group == schedule.block_k == CHANNELS
+        and all(a.count == SHIFTS and a.stride == STRIDE and a.exact(out) for a, out in axes)
     )
-    return schedule if measured and long_enough else None
 
 
-def _line_registers(problem: Problem, schedule: Schedule) -> int:
-    """Registers that a thread keeps one line of x in, at all shifts of the width."""
-    shifts = axis_plans(problem, schedule)[2].count
-    channels = shifts * schedule.block_k * problem.element_bytes
-    return schedule.block_m * channels // (4 * 32 * schedule.warps)
+def _held_registers(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a thread keeps lines of x in, one that is being read, and sums."""
+    _, height, width = axis_plans(problem, schedule)
+    threads = 32 * schedule.warps
+    sums = schedule.block_m * schedule.block_n // threads
+    each = schedule.block_m * schedule.block_k * problem.element_bytes // (4 * threads)
+    if problem.channels_last_in:
+        return (height.count + 1) * width.count * each + sums
+    leftmost, rightmost = -(width.first + (width.count - 1) * width.step), 1 - width.first
+    positions, words = rightmost - leftmost + 1, rightmost // 2 - leftmost // 2 + 1
+    return height.count * positions * each // 2 + words * each + 2 * sums

@@ -16,7 +16,7 @@ from convt_onnx.spec import ConvTransposeSpec
 
 from ..benchmark import benchmark
 
-gpu_drawing = benchmark("gpu_drawing")
+gpu_drawing, gpu_geometries = benchmark("gpu_drawing"), benchmark("gpu_geometries")
 
 # Largest error over the largest wanted value.
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
@@ -39,7 +39,7 @@ THREE_PHASES = ConvTransposeSpec(16, 8, 2, (3, 5), (2, 3), (1, 1), (1, 2), (0, 2
 
 
 # Small, as the interpreter takes its time for each program and channel; tiles are large for it.
-SMALL = gpu_drawing.Ranges(
+SMALL = gpu_geometries.Ranges(
     axes=(1, 2, 2, 3),
     kernel=(7, 3, 3),
     stride=(4, 4, 4),
@@ -59,12 +59,12 @@ TILES = gpu_drawing.Tiles(
 
 def draw_spec(rng: random.Random) -> ConvTransposeSpec:
     """A small geometry of any kind."""
-    return gpu_drawing.draw_spec(rng, SMALL)
+    return gpu_geometries.draw_spec(rng, SMALL)
 
 
 def draw_sizes(rng: random.Random, spec: ConvTransposeSpec, most: int = 5) -> tuple[int, ...]:
     """Small sizes whose output is not empty."""
-    return gpu_drawing.sizes_with_output(
+    return gpu_geometries.sizes_with_output(
         spec, lambda failed: tuple(rng.randint(1, most + failed) for _ in range(spec.ndim))
     )
 
@@ -84,16 +84,17 @@ def draw_resident(rng: random.Random, problem: Problem) -> Schedule | None:
 
 
 def draw_walk(
-    rng: random.Random, dtype: torch.dtype
+    rng: random.Random, dtype: torch.dtype, last: bool
 ) -> tuple[ConvTransposeSpec, tuple[int, ...], Schedule]:
     """A geometry, sizes and a schedule that walks down its height."""
     channels = ((8, 16, 24, 33, 64), (8, 16, 24, 32))
     ranges = replace(SMALL, axes=(2,), channels=channels)
+    draw = gpu_geometries.draw_spec if last else gpu_geometries.draw_two_phases
+    name = str(dtype).removeprefix("torch.")
     while True:
-        spec = gpu_drawing.draw_spec(rng, ranges)
+        spec = draw(rng, ranges)
         sizes = draw_sizes(rng, spec, 6)
-        name = str(dtype).removeprefix("torch.")
-        problem = Problem(spec.canonical(), 2, sizes, name, True, True)
+        problem = Problem(spec.canonical(), 2, sizes, name, last, last)
         schedule = gpu_drawing.draw_walk(rng, problem, Device(), TILES)
         if schedule is not None and prod(sizes) > 1:  # one pixel has either layout
             return spec, sizes, schedule

@@ -5,6 +5,7 @@ A process of its own, because the interpreter that the other tests use replaces 
 
 import json
 import re
+from dataclasses import replace
 
 import triton
 from aot_report import PATTERNS, spilled
@@ -28,6 +29,7 @@ from convt_onnx.spec import ConvTransposeSpec
 DEPTHWISE = ConvTransposeSpec(64, 64, 64, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 ODD_LINES = ConvTransposeSpec(32, 32, 1, (5, 5), (3, 3), (1, 1), (2, 2), (2, 2), (0, 0)).canonical()
 DENSE = ConvTransposeSpec(64, 32, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)).canonical()
+NARROWER = replace(DENSE, in_channels=32)
 LARGE = ConvTransposeSpec(64, 32, 1, (5, 5), (2, 2), (1, 1), (2, 2), (2, 2), (1, 1)).canonical()
 ODD_CHANNELS = ConvTransposeSpec(
     16, 3, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)
@@ -100,12 +102,14 @@ def report(
 if __name__ == "__main__":
     kernels = {
         "NHWC": report(DENSE, True),
-        "NCHW": report(DENSE, False),
+        "NCHW": report(NARROWER, False),
         "odd lines": report(ODD_LINES, True),
         "odd lines, residual": report(ODD_LINES, True, True),
         "no bias": report(DENSE, True, bias=False),
         "no bias, odd channels": report(ODD_CHANNELS, False, residual=True, bias=False),
         "walk": report(LARGE, True, sizes=(128, 128)),
+        "walk in words": report(LARGE, False, sizes=(128, 128)),
+        "walk in words, residual": report(LARGE, False, True, sizes=(128, 128)),
         "direct": report(DEPTHWISE, True),
         "tiles ahead": report(DENSE, True, forced=AHEAD),
         "lines": report(DEPTHWISE, False),

@@ -72,6 +72,19 @@ def test_a_walk_reads_each_line_once_and_keeps_it_in_registers(kernels):
     assert kernel["spilled"] <= 16
 
 
+def test_a_walk_over_nchw_lines_takes_no_shared_memory_for_them(kernels):
+    bare, more = kernels["walk in words"], kernels["walk in words, residual"]
+    for kernel in (bare, more):
+        assert kernel["kind"] == WALK
+        assert kernel["matrix"] == kernels["walk"]["matrix"]  # none of them multiplies zeros
+        assert kernel["shared"] == kernels["walk"]["shared"]  # the weights
+        assert kernel["barriers"] == 1
+        assert kernel["stores"] == 16  # of 8 bytes: 64 rows by 128 columns of 128 threads
+        # Triton 3.9 keeps two registers in memory there; 3.6 none without a residual.
+        assert kernel["spilled"] <= 8
+    assert more["words"] - bare["words"] == 16  # and so is the residual read
+
+
 def test_lines_are_written_in_wide_words_and_nothing_spills(kernels):
     kernel = kernels["lines"]
     assert kernel["kind"] == LINES
@@ -83,7 +96,7 @@ def test_lines_are_written_in_wide_words_and_nothing_spills(kernels):
 
 def test_no_kernel_takes_more_shared_memory_than_estimated(kernels):
     estimated = {k: v for k, v in kernels.items() if v["estimated"] is not None}
-    assert len(estimated) == 8
+    assert len(estimated) == 10
     for name, kernel in estimated.items():
         assert kernel["shared"] <= kernel["estimated"], name
 
