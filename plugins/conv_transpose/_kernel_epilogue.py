@@ -40,7 +40,8 @@ def activate(v, slope, KIND: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constex
     elif KIND == "gelu":
         v = 0.5 * v * (1.0 + tl.erf(v * 0.7071067811865476))
     elif KIND == "gelu_tanh":
-        v = 0.5 * v * (1.0 + _tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)))
+        # 0.5 * (1 + tanh(u)) is the sigmoid of 2 * u, which loses no digits where u is negative.
+        v = v / (1.0 + tl.exp(-1.5957691216057308 * (v + 0.044715 * v * v * v)))
     elif KIND == "clip":
         v = tl.where(v < ALPHA, ALPHA, tl.where(v > BETA, BETA, v))
     return v
