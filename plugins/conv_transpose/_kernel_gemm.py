@@ -81,7 +81,8 @@ def gemm_kernel(
     CHANNEL_LAST: tl.constexpr,  # the tile's last axis when stored: channels, else rows
     VECTOR: tl.constexpr,  # elements known contiguous and aligned along that axis
     PAIR: tl.constexpr,  # elements of a word that is made of two rows q with three phases, or 1
-    X_VECTOR: tl.constexpr,  # likewise of x, along its channels
+    BY_ROW: tl.constexpr,  # single elements of lines are stored
+    X_VECTOR: tl.constexpr,  # likewise of x, along its channels or, in NCHW, its width
     X_CHANNEL_LAST: tl.constexpr,
     STREAM: tl.constexpr,  # y leaves the cache first
     WIDE: tl.constexpr,  # 64-bit offsets
@@ -204,9 +205,12 @@ def gemm_kernel(
                 offsets = at_row[:, None] + channel.to(tl.int64)[None, :] * x_c
             else:
                 offsets = at_row[:, None] + channel[None, :] * x_c
-            if X_VECTOR > 1:
+            if X_VECTOR > 1 and X_CHANNEL_LAST:
                 offsets = tl.max_contiguous(tl.multiple_of(offsets, (1, X_VECTOR)), (1, X_VECTOR))
                 mask = tl.max_constancy(mask, (1, X_VECTOR))
+            elif X_VECTOR > 1:
+                offsets = tl.max_contiguous(tl.multiple_of(offsets, (X_VECTOR, 1)), (X_VECTOR, 1))
+                mask = tl.max_constancy(mask, (X_VECTOR, 1))
             elif not X_CHANNEL_LAST:
                 offsets = hint_order(offsets, unknown[:, None], 0)
             a = tl.load(x + offsets, mask=mask, other=0.0)
@@ -238,7 +242,7 @@ def gemm_kernel(
         rows, out_d, out_h, out_w, q_d, q_h, q_w,
         d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
         NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, BLOCK_N, INTERLEAVE, CHANNEL_LAST, VECTOR,
-        PAIR, WIDE,
+        PAIR, WIDE, False, BY_ROW,
     )  # fmt: skip
     bias_values = None
     if bias is not None:

@@ -29,9 +29,11 @@ def place_tile(
     NDIM: tl.constexpr, AXIS_D: tl.constexpr, AXIS_H: tl.constexpr, AXIS_W: tl.constexpr,
     C_OUT: tl.constexpr, BLOCK_M: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
     CHANNEL_LAST: tl.constexpr, VECTOR: tl.constexpr, PAIR: tl.constexpr, WIDE: tl.constexpr,
-    FRAGMENTS: tl.constexpr = False,
+    FRAGMENTS: tl.constexpr = False, BY_ROW: tl.constexpr = False,
 ):  # fmt: skip
     """Offsets in y of a stored tile, which of them lie in y, and the channels of its columns.
+
+    With BY_ROW they are offsets of the channels, and those of the rows come last.
 
     Its rows are q and, interleaved, the phase of the width; its columns are (phase, C_out). The
     phases given are those of split axes, else 0. With PAIR, two rows q and three phases of each
@@ -47,7 +49,7 @@ def place_tile(
     return place_rows(
         batch, m_d, m_h, m_w, inner_w, m < rows, first_column, group, phase_d, phase_h, phase_w,
         out_d, out_h, out_w, y_n, y_c, y_d, y_h, y_w, AXIS_D, AXIS_H, AXIS_W, C_OUT, COLUMNS,
-        INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE,
+        INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE, BY_ROW,
     )  # fmt: skip
 
 
@@ -58,6 +60,7 @@ def place_rows(
     AXIS_D: tl.constexpr, AXIS_H: tl.constexpr, AXIS_W: tl.constexpr,
     C_OUT: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
     CHANNEL_LAST: tl.constexpr, VECTOR: tl.constexpr, PAIR: tl.constexpr, WIDE: tl.constexpr,
+    BY_ROW: tl.constexpr = False,
 ):  # fmt: skip
     """`place_tile` for rows q whose coordinates are known, with the phase of the width."""
     c = first_column // INTERLEAVE + tl.arange(0, COLUMNS // INTERLEAVE)
@@ -95,13 +98,28 @@ def place_rows(
     else:
         m_at = batch * y_n + q_at_d * y_d + q_at_h * y_h + q_at_w * y_w
         c_at = co * y_c + r_d * y_d + r_h * y_h + r_w * y_w
-    at = spread(m_at, ROW_LAST) + spread(c_at, CHANNEL_LAST)
+    rows_at, at = spread(m_at, ROW_LAST), spread(c_at, CHANNEL_LAST)
+    if BY_ROW:
+        rows_at += spread(tl.minimum(m_w, 0), ROW_LAST)
+    else:
+        at = rows_at + at
+        rows_at = 0
     if VECTOR > 1:
         at = tl.max_contiguous(tl.multiple_of(at, (1, VECTOR)), (1, VECTOR))
         write = tl.max_constancy(write, (1, VECTOR))
-    else:
+    elif not BY_ROW:
         at = hint_order(at, spread(tl.minimum(m_w, 0), ROW_LAST), 1)
-    return at, write, co, c_live
+    return at, write, co, c_live, rows_at
+
+
+@triton.jit
+def _addresses(pointer, place):
+    """Addresses of `place_rows`: from those of rows one instruction makes that of an element."""
+    if len(place[4].shape) == 2:
+        found = tl.max_contiguous(pointer + place[4] + place[0], (1, 2))
+    else:
+        found = pointer + place[0]
+    return found
 
 
 @triton.jit
@@ -131,10 +149,10 @@ def read_added(
 def read_tile(residual, place, PAIR: tl.constexpr):
     """The residual where a tile is stored."""
     if PAIR > 1:
-        words = tl.load(residual.to(WORDS, bitcast=True) + place[0], mask=place[1], other=0)
+        words = tl.load(_addresses(residual.to(WORDS, bitcast=True), place), mask=place[1], other=0)
         tile = _unpaired(words).to(residual.dtype.element_ty, bitcast=True)
     else:
-        tile = tl.load(residual + place[0], mask=place[1], other=0.0)
+        tile = tl.load(_addresses(residual, place), mask=place[1], other=0.0)
     return tile
 
 
@@ -194,9 +212,9 @@ def store_tile(
         pointer = y.to(WORDS, bitcast=True)
         values = _paired(values.to(tl.uint16, bitcast=True))
     if STREAM:
-        tl.store(pointer + place[0], values, mask=place[1], eviction_policy="evict_first")
+        tl.store(_addresses(pointer, place), values, mask=place[1], eviction_policy="evict_first")
     else:
-        tl.store(pointer + place[0], values, mask=place[1])
+        tl.store(_addresses(pointer, place), values, mask=place[1])
 
 
 @triton.jit

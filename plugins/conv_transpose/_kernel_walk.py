@@ -28,7 +28,7 @@ from convt_onnx.plugins.conv_transpose._kernel_walk_operands import (
     read_weights,
     without_first,
 )
-from convt_onnx.plugins.conv_transpose._kernel_words import store_words
+from convt_onnx.plugins.conv_transpose._kernel_words import store_words, stored_channels
 
 # What only bounds and divides is no reason to compile anew.
 _PLAIN = ["rows", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w", "q_d", "q_h", "q_w"]
@@ -129,6 +129,11 @@ def walk_kernel(
     else:
         row = batch * x_n + m_w * x_w + group * C_IN * x_c
 
+    # Words leave registers for the bias: read at a line's end, it would be waited for.
+    bias_values = None
+    if bias is not None and not CHANNEL_LAST:
+        channel, own = stored_channels(group * C_OUT, C_OUT)
+        bias_values = tl.load(bias + channel + own)
     held = ()  # from the line that the last shift wants
     for i in tl.static_range(LINES):
         read = read_line(
@@ -167,9 +172,9 @@ def walk_kernel(
                 even = (total,)
             else:
                 store_words(
-                    even[0], total, y, bias, slope, residual, batch, line, m_w, live, part // 2,
-                    group * C_OUT, out_h, y_n, y_c, y_h, AXIS_H, STREAM, WIDE, ACTIVATION, ALPHA,
-                    BETA,
+                    even[0], total, y, bias_values, slope, residual, batch, line, m_w, live,
+                    part // 2, group * C_OUT, out_h, y_n, y_c, y_h, AXIS_H, STREAM, WIDE,
+                    ACTIVATION, ALPHA, BETA,
                 )  # fmt: skip
         following = held_line(following, AXIS_W, CHANNEL_LAST)
         held = without_first(held, tl.constexpr(len(held) // LINES)) + following

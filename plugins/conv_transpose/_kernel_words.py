@@ -115,10 +115,19 @@ def words_operand(first, second, element_type: tl.constexpr):
 
 
 @triton.jit
+def stored_channels(first, COUNT_OF: tl.constexpr):
+    """Channels of a stored tile, [1, COUNT_OF / 4, 1] and what the four of its last axis add."""
+    i = tl.arange(0, COUNT_OF // 4)
+    return (first + i // 2 * 8 + i % 2)[None, :, None], 2 * tl.arange(0, 4)[None, None, :]
+
+
+@triton.jit
 def store_words(
     even,  # sums of the even phase of the width, [BLOCK_M, channels], float32
     odd,
-    y, bias, slope, residual, batch, line, m_w, live, phase_h, first_channel, out_h, y_n, y_c, y_h,
+    y,
+    bias_values,  # of `stored_channels`, or None
+    slope, residual, batch, line, m_w, live, phase_h, first_channel, out_h, y_n, y_c, y_h,
     AXIS_H: tl.constexpr, STREAM: tl.constexpr, WIDE: tl.constexpr, ACTIVATION: tl.constexpr,
     ALPHA: tl.constexpr, BETA: tl.constexpr,
 ):  # fmt: skip
@@ -128,15 +137,13 @@ def store_words(
     # [warp, pair of positions, 8 channels, channel of a pair, pair of channels, position, phase]
     total = tl.join(even, odd).reshape(WARPS, 2, 8, EIGHTS, 4, 2, 2).permute(0, 2, 3, 5, 4, 1, 6)
     total = total.reshape(8 * WARPS, 2 * EIGHTS, 4, 2, 2)
-    i = tl.arange(0, 2 * EIGHTS)
-    channel = (first_channel + i // 2 * 8 + i % 2)[None, :, None]
-    own = 2 * tl.arange(0, 4)[None, None, :]
+    channel, own = stored_channels(first_channel, even.shape[1])
     at_h = line * AXIS_H[STRIDE] - AXIS_H[CROP] + phase_h
     mask = live[:, None, None] & (channel + own >= 0)
     if not AXIS_H[EXACT]:
         mask &= inside(tl.zeros_like(m_w) + at_h, out_h)[:, None, None]
-    if bias is not None:
-        total += tl.load(bias + channel + own).to(tl.float32)[:, :, :, None, None]
+    if bias_values is not None:
+        total += bias_values.to(tl.float32)[:, :, :, None, None]
     s_values = 0.0
     if slope is not None:
         s_values = tl.load(slope + channel + own).to(tl.float32)[:, :, :, None, None]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from convt_onnx.errors import UsageError
 from convt_onnx.plugins.conv_transpose.activations import Activation
 from convt_onnx.plugins.conv_transpose.geometry import AxisPlan, divider
-from convt_onnx.plugins.conv_transpose.lines import WORD_BYTES, each, lines_schedule, taps
+from convt_onnx.plugins.conv_transpose.lines import each, lines_schedule, taps
+from convt_onnx.plugins.conv_transpose.neighbours import neighbours
 from convt_onnx.plugins.conv_transpose.problem import Problem
 from convt_onnx.plugins.conv_transpose.schedule import (
     DIRECT,
@@ -22,7 +23,6 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     axis_plans,
     fragment_sums,
     keeps_weights,
-    largest_divisor,
     packing_of,
     pair_width,
     program_count,
@@ -64,11 +64,10 @@ def launch(
 
     `residual` has y's strides; y is contiguous in its layout.
     """
-    wide = max(_reach(x), _reach(y)) >= WIDE_FROM
-    x_vector = _x_vector(call, x)
-    grid, constants = launch_constants(call, wide, x_vector)
-    sizes = launch_sizes(call, _strides(x), _strides(y))
     schedule = call.schedule
+    wide = max(_reach(x), _reach(y)) >= WIDE_FROM
+    grid, constants = launch_constants(call, wide, neighbours(call.problem, schedule, x))
+    sizes = launch_sizes(call, _strides(x), _strides(y))
     kernel(schedule)[grid](
         x,
         weight,
@@ -186,7 +185,13 @@ def _matrix(call: Call, x_vector: int) -> Constants:
 
 
 def _gemm(call: Call) -> Constants:
-    return {"BLOCK_N": call.schedule.block_n, "FLAT": call.schedule.flat}
+    problem, schedule = call.problem, call.schedule
+    single = not problem.channels_last_out and vector_width(problem, schedule) == 1
+    return {
+        "BLOCK_N": schedule.block_n,
+        "FLAT": schedule.flat,
+        "BY_ROW": single and problem.element_bytes == 2,
+    }
 
 
 def _resident(call: Call) -> Constants:
@@ -281,18 +286,3 @@ def _strides(t: torch.Tensor) -> tuple[int, ...]:
 def _reach(t: torch.Tensor) -> int:
     """Elements between the first and the last, and one."""
     return int(1 + sum((n - 1) * abs(s) for n, s in zip(t.shape, t.stride(), strict=True)))
-
-
-def _x_vector(call: Call, x: torch.Tensor) -> int:
-    """Neighbours of x that one load may read at once: channels, or in a word along the width."""
-    problem = call.problem
-    words = call.schedule.kind in (RESIDENT, LINES, WALK) and not problem.channels_last_in
-    limit = (WORD_BYTES if words else 16) // problem.element_bytes
-    inner = x.ndim - 1 if words else 1
-    if x.stride(inner) != 1 or x.data_ptr() % 16 or not (words or problem.channels_last_in):
-        return 1
-    others = [s for i, s in enumerate(x.stride()) if i != inner and x.shape[i] > 1]
-    if not words:
-        return largest_divisor(limit, problem.spec.in_per_group, *others)
-    width = axis_plans(problem, call.schedule)[2]
-    return largest_divisor(limit, problem.sizes[-1], width.rows(problem.out_sizes[2]), *others)

@@ -19,6 +19,8 @@ from convt_onnx.plugins.conv_transpose.schedule import (
 
 # The generation that the tiles were measured on.
 MEASURED = 9
+# Channels in of groups whose products are short.
+NARROW = 16
 
 
 def loop_length(problem: Problem, schedule: Schedule) -> int:
@@ -48,7 +50,8 @@ def single_stores(problem: Problem, device: Device, schedule: Schedule) -> Sched
     if problem.element_bytes == 4:
         block_m, warps = 32 if block_n > 64 else 64, 4
     else:
-        block_n = min(block_n, 64)
-        block_m, warps = (64, 4) if all(schedule.fused) else (32, 1)
+        few = schedule.block_k <= NARROW or not all(schedule.fused)
+        block_n = min(block_n, 32 if schedule.block_k <= NARROW else 64)
+        block_m, warps = (32, 1) if few else (64, 4)
     tiled = replace(schedule, block_m=block_m, block_n=block_n, warps=warps, stages=1)
     return tiled if program_count(problem, tiled) >= device.processors else schedule

@@ -127,8 +127,8 @@ def test_few_lines_of_single_elements_are_written_by_programs_with_all_columns()
     assert vector_width(narrow, heuristics.choose(narrow, Device())) == 1
     assert heuristics.choose(narrow, Device()).kind == RESIDENT
     assert heuristics.choose(replace(narrow, batch=160), Device()).kind == GEMM
-    more = problem((32, 24), 2, stride=4, sizes=(24, 24), batch=16)
-    assert heuristics.choose(more, Device()).kind == GEMM
+    more = heuristics.choose(problem((32, 24), 2, stride=4, sizes=(24, 24), batch=16), Device())
+    assert (more.kind, more.block_m, more.block_n, more.warps) == (GEMM, 32, 32, 1)
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,7 @@ def test_a_walk_over_nchw_lines_takes_no_shared_memory_for_them(kernels):
         assert kernel["shared"] == kernels["walk"]["shared"]  # the weights
         assert kernel["barriers"] == 1
         assert kernel["stores"] == 16  # of 8 bytes: 64 rows by 128 columns of 128 threads
-        # Triton 3.9 keeps two registers in memory there; 3.6 none without a residual.
-        assert kernel["spilled"] <= 8
+        assert kernel["spilled"] <= 32  # 3.6 and 3.9 keep up to seven registers in memory there
     assert more["words"] - bare["words"] == 16  # and so is the residual read
 
 
