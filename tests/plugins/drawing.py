@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 import torch
@@ -100,6 +101,16 @@ def draw_walk(
             return spec, sizes, schedule
 
 
+def problem(
+    channels: tuple[int, int] = (64, 32), group: int = 1, kernel: int = 3, stride: int = 2,
+    sizes: tuple[int, ...] = (64, 64), batch: int = 8, **more: Any,
+) -> Problem:  # fmt: skip
+    """A problem with the same numbers on every axis, cropped by 1, NCHW in float16."""
+    each = [(v,) * len(sizes) for v in (kernel, stride, 1, 1, 1, 1)]
+    spec = ConvTransposeSpec(*channels, group, *each).canonical()
+    return Problem(spec, batch, sizes, more.pop("dtype", "float16"), **more)
+
+
 def operands(
     spec: ConvTransposeSpec, batch: int, sizes: tuple[int, ...], dtype: torch.dtype, last: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -138,6 +149,34 @@ def contiguous(shape: tuple[int, ...], last: bool) -> tuple[int, ...]:
     if last:
         y = torch.empty((shape[0], *shape[2:], shape[1]), device="meta").movedim(-1, 1)
     return y.stride()
+
+
+def assert_right(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor | None,
+    spec: ConvTransposeSpec,
+    schedule: Schedule,
+) -> None:
+    """The schedule gives what the oracle does."""
+    y = poisoned(x, spec, tf32=False)
+    op.conv_transpose(x, w, b, spec, schedule=schedule, out=y)
+    check(y, wanted(x, w, b, spec), (spec, tuple(x.shape), schedule))
+
+
+def assert_right_with_slopes(
+    x: torch.Tensor, w: torch.Tensor, spec: ConvTransposeSpec, schedule: Schedule
+) -> None:
+    """Without a bias, and with a slope for each channel, it gives what the oracle does."""
+    y = poisoned(x, spec, tf32=False)
+    slope = torch.rand(spec.out_channels).to(x.dtype)
+    op.conv_transpose(
+        x, w, None, spec, activation=make_activation("prelu"), slope=slope, schedule=schedule,
+        out=y,
+    )  # fmt: skip
+    sums = wanted(x, w, None, spec)
+    factors = slope.double().numpy().reshape(1, -1, *(1,) * spec.ndim)
+    check(y, np.where(sums > 0, sums, sums * factors), (spec, schedule))
 
 
 def assert_right_with_epilogue(

@@ -1,13 +1,12 @@
-"""Heuristics, the measured cache and the router: pure functions, no kernel."""
+"""Heuristics and the router: pure functions, no kernel."""
 
 import itertools
-import json
 import random
 from dataclasses import replace
 
 import pytest
 
-from convt_onnx.plugins.conv_transpose import autotune, fusing, heuristics, op, router, tuned
+from convt_onnx.plugins.conv_transpose import fusing, heuristics, router
 from convt_onnx.plugins.conv_transpose.geometry import fusable, lifted_axes
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.resident import part_widths
@@ -16,7 +15,6 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     GEMM,
     LINES,
     RESIDENT,
-    Schedule,
     largest_divisor,
     packing_of,
     resident_parts,
@@ -25,14 +23,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
 from convt_onnx.plugins.conv_transpose.single_stores import single_stores
 from convt_onnx.spec import ConvTransposeSpec
 
-from .drawing import draw_sizes, draw_spec
-
-
-def problem(channels=(64, 32), group=1, kernel=3, stride=2, sizes=(64, 64), batch=8, **more):
-    n = len(sizes)
-    each = [(v,) * n for v in (kernel, stride, 1, 1, 1, 1)]
-    spec = ConvTransposeSpec(*channels, group, *each).canonical()
-    return Problem(spec, batch, sizes, more.pop("dtype", "float16"), **more)
+from .drawing import draw_sizes, draw_spec, problem
 
 
 def drawn(seed):
@@ -212,67 +203,6 @@ def test_packed_columns_hold_whole_tiles():
         packing = packing_of(p, schedule)
         assert packing.padded_columns % schedule.block_n == 0
         assert packing.rows % schedule.block_k == 0
-
-
-def test_a_measured_schedule_is_used_and_keyed_by_device_and_versions(tmp_path, monkeypatch):
-    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path))
-    tuned.choose.cache_clear()
-    p, device = problem(), Device()
-    other = Schedule(GEMM, (True,) * 3, (True,) * 3, 32, 32, 16)
-    assert tuned.choose(p, device) == heuristics.choose(p, device)
-    tuned.remember(p, device, other, 12.3)
-    assert tuned.choose(p, device) == other
-    assert tuned.choose(p, Device("another")) != other
-    assert tuned.choose(problem(batch=9), device) != other
-    monkeypatch.setattr(tuned, "installed_version", lambda name: "9.9")
-    tuned.choose.cache_clear()
-    assert tuned.choose(p, device) != other
-    assert [f.name for f in tmp_path.iterdir()] == ["schedules.json"]
-
-
-def test_autotune_is_bounded_and_needs_a_clear_win(tmp_path, monkeypatch):
-    torch = pytest.importorskip("torch")
-    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path))
-    tuned.choose.cache_clear()
-    spec = problem().spec
-    x, w = torch.zeros(1, 64, 8, 8), torch.zeros(spec.weight_shape)
-    timed = []
-
-    def took(*arguments):
-        timed.append(arguments[-1])
-        return times[len(timed) - 1]
-
-    monkeypatch.setattr(autotune, "_microseconds", took)
-    times = [100.0, 99.0, float("inf"), 80.0, 79.5]
-    best = autotune.autotune(x, w, None, spec, limit=5)
-    assert best == timed[3]
-    assert len(timed) == len(set(timed)) == 5
-    assert tuned.choose(op.make_problem(x, spec), op.device_of(x)) == best
-    timed.clear()
-    autotune.autotune(x, w, None, spec, limit=5, seconds=0.0)
-    assert len(timed) == 1
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', b"\xff\xfe\x00"])
-def test_a_corrupt_cache_is_ignored_with_a_warning_and_replaced(text, tmp_path, monkeypatch):
-    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path))
-    tuned.choose.cache_clear()
-    file = tmp_path / "schedules.json"
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.warns(UserWarning, match="ignored"):
-        assert tuned.choose(problem(), Device()) == heuristics.choose(problem(), Device())
-    with pytest.warns(UserWarning, match="ignored"):
-        tuned.remember(problem(), Device(), heuristics.choose(problem(), Device()), 1.0)
-    assert json.loads(file.read_text())
-
-
-def test_a_corrupt_entry_is_ignored_with_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setenv("CONVT_ONNX_CACHE", str(tmp_path))
-    tuned.choose.cache_clear()
-    content = {tuned.section_key(Device()): {tuned.problem_key(problem()): {"schedule": [1]}}}
-    (tmp_path / "schedules.json").write_text(json.dumps(content))
-    with pytest.warns(UserWarning, match="ignored"):
-        assert tuned.choose(problem(), Device()) == heuristics.choose(problem(), Device())
 
 
 @pytest.mark.parametrize(

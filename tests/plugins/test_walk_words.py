@@ -3,12 +3,10 @@
 import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from convt_onnx.plugins.conv_transpose import heuristics, op
-from convt_onnx.plugins.conv_transpose.activations import make_activation
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.schedule import (
     WALK,
@@ -21,7 +19,13 @@ from convt_onnx.plugins.conv_transpose.schedule import (
 from convt_onnx.plugins.conv_transpose.walk import LEAST_ROWS, walk_schedule, walks
 from convt_onnx.spec import ConvTransposeSpec
 
-from .drawing import assert_right_with_epilogue, check, draw_walk, operands, poisoned, wanted
+from .drawing import (
+    assert_right,
+    assert_right_with_epilogue,
+    assert_right_with_slopes,
+    draw_walk,
+    operands,
+)
 
 # Channels that are no whole piece; groups with a crop of the height; dilation; other strides.
 LARGE = ConvTransposeSpec(40, 32, 1, (5, 5), (2, 2), (1, 1), (2, 2), (2, 2), (1, 1))
@@ -74,24 +78,14 @@ def test_walks_with_every_part_of_the_epilogue(spec, joined, prefetch, dtype):
 def test_programs_share_the_height_however_many_they_are(workers, sizes):
     torch.manual_seed(workers)
     x, w, b = operands(DILATED, 1, sizes, torch.float16, last=False)
-    y = poisoned(x, DILATED, tf32=False)
     schedule = forced(op.make_problem(x, DILATED), workers=workers)
-    op.conv_transpose(x, w, b, DILATED, schedule=schedule, out=y)
-    check(y, wanted(x, w, b, DILATED), (sizes, schedule))
+    assert_right(x, w, b, DILATED, schedule)
 
 
 def test_without_a_bias_and_with_a_slope_for_each_channel():
     torch.manual_seed(3)
     x, w, _ = operands(GROUPS, 1, (3, 4), torch.float16, last=False)
-    slope = torch.rand(GROUPS.out_channels).to(x.dtype)
-    y = poisoned(x, GROUPS, tf32=False)
-    op.conv_transpose(
-        x, w, None, GROUPS, activation=make_activation("prelu"), slope=slope,
-        schedule=forced(op.make_problem(x, GROUPS)), out=y,
-    )  # fmt: skip
-    sums = wanted(x, w, None, GROUPS)
-    factors = slope.double().numpy()[None, :, None, None]
-    check(y, np.where(sums > 0, sums, sums * factors), GROUPS)
+    assert_right_with_slopes(x, w, GROUPS, forced(op.make_problem(x, GROUPS)))
 
 
 @pytest.mark.parametrize("layout", ["gaps", "odd lines", "unaligned"])
@@ -104,10 +98,8 @@ def test_x_that_is_not_made_of_words(layout):
         x = torch.cat([x, x[..., :1]], -1)[..., :12]
     else:
         x = torch.cat([x, x], -1)[..., 1:7]
-    y = poisoned(x, LARGE, tf32=False)
     schedule = forced(op.make_problem(x, LARGE))
-    op.conv_transpose(x, w, b, LARGE, schedule=schedule, out=y)
-    check(y, wanted(x, w, b, LARGE), layout)
+    assert_right(x, w, b, LARGE, schedule)
 
 
 def test_64_bit_offsets(monkeypatch):
@@ -124,9 +116,7 @@ def test_drawn_geometries_and_walks(dtype, seed):
     torch.manual_seed(seed)
     spec, sizes, schedule = draw_walk(rng, dtype, last=False)
     x, w, b = operands(spec, 2, sizes, dtype, last=False)
-    y = poisoned(x, spec, tf32=False)
-    op.conv_transpose(x, w, b, spec, schedule=schedule, out=y)
-    check(y, wanted(x, w, b, spec), (spec, sizes, schedule))
+    assert_right(x, w, b, spec, schedule)
 
 
 def test_the_choice_walks_where_many_rows_are_added_up_and_walks_are_long():
