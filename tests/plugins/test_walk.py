@@ -1,7 +1,7 @@
 """Schedules that walk down the height with lines of x in registers."""
 
-import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +11,6 @@ from convt_onnx.plugins.conv_transpose import heuristics, op
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.schedule import (
     WALK,
-    Schedule,
     axis_plans,
     packing_of,
     program_count,
@@ -21,95 +20,13 @@ from convt_onnx.plugins.conv_transpose.schedule import (
 from convt_onnx.plugins.conv_transpose.walk import products, walk_schedule, walks
 from convt_onnx.spec import ConvTransposeSpec
 
-from .drawing import (
-    assert_right,
-    assert_right_with_epilogue,
-    assert_right_with_slopes,
-    draw_walk,
-    operands,
-)
+from .drawing import operands
+from .walks import LARGE, forced
+from .walks import row as any_row
 
-# Three lines and shifts; groups, a crop and channels that are no whole piece; dilation; stride 1.
-LARGE = ConvTransposeSpec(40, 32, 1, (5, 5), (2, 2), (1, 1), (2, 2), (2, 2), (1, 1))
+row = partial(any_row, last=True)
 GROUPS = ConvTransposeSpec(48, 32, 2, (4, 3), (2, 2), (1, 1), (1, 1), (1, 2), (0, 1))
-ONE_GROUP = replace(GROUPS, in_channels=24, out_channels=16, group=1)
 DILATED = ConvTransposeSpec(24, 16, 1, (3, 2), (2, 2), (2, 3), (1, 0), (2, 1), (1, 0))
-FLAT = ConvTransposeSpec(33, 32, 1, (3, 3), (1, 1), (1, 2), (1, 1), (1, 3), (0, 0))
-ONE_LINE = ConvTransposeSpec(16, 16, 1, (2, 4), (2, 2), (1, 1), (0, 1), (0, 1), (0, 0))
-DTYPES = (torch.float16, torch.bfloat16)
-
-
-def row(dtype="float16", sizes=(128, 128), batch=32, last=True, **changes) -> Problem:
-    """The problem that is k5 s2, 64 to 32 channels."""
-    spec = ConvTransposeSpec(64, 32, 1, (5, 5), (2, 2), (1, 1), (2, 2), (2, 2), (1, 1))
-    return Problem(replace(spec, **changes).canonical(), batch, sizes, dtype, last, last)
-
-
-def forced(problem: Problem, joined: int = 4, prefetch: int = 2, **changes) -> Schedule:
-    """A walk of small tiles."""
-    base = heuristics.gemm_schedule(problem, Device(), (True, True, True))
-    channels = 32 if problem.spec.in_per_group <= 32 else 64
-    schedule = replace(
-        base, kind=WALK, block_m=32, block_n=32, block_k=channels, stages=1, flat=False,
-        fragments=True, workers=2, joined=joined, prefetch=prefetch,
-    )  # fmt: skip
-    schedule = replace(schedule, **changes)
-    assert walks(problem, schedule)
-    return schedule
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("spec", "joined", "prefetch"),
-    [(LARGE, 4, 6), (GROUPS, 2, 1), (DILATED, 8, 99), (FLAT, 1, 3), (ONE_LINE, 2, 1)],
-)
-def test_walks_with_every_part_of_the_epilogue(spec, joined, prefetch, dtype):
-    torch.manual_seed(joined)
-    x, w, b = operands(spec, 2, (4, 5), dtype, last=True)
-    schedule = forced(op.make_problem(x, spec), joined, prefetch)
-    assert_right_with_epilogue(x, w, b, spec, schedule)
-
-
-@pytest.mark.parametrize(
-    ("workers", "sizes"), [(1, (5, 3)), (3, (4, 2)), (5, (3, 2)), (2, (1, 40))]
-)
-def test_programs_share_the_height_however_many_they_are(workers, sizes):
-    torch.manual_seed(workers)
-    x, w, b = operands(ONE_GROUP, 1, sizes, torch.float16, last=True)
-    schedule = forced(op.make_problem(x, ONE_GROUP), workers=workers)
-    assert_right(x, w, b, ONE_GROUP, schedule)
-
-
-def test_without_a_bias_and_with_a_slope_for_each_channel():
-    torch.manual_seed(3)
-    x, w, _ = operands(LARGE, 1, (3, 4), torch.float16, last=True)
-    assert_right_with_slopes(x, w, LARGE, forced(op.make_problem(x, LARGE)))
-
-
-def test_x_with_gaps_between_its_pixels():
-    torch.manual_seed(4)
-    x, w, b = operands(ONE_GROUP, 2, (4, 10), torch.float16, last=True)
-    x = x[:, :, :, ::2]
-    schedule = forced(op.make_problem(x, ONE_GROUP))
-    assert_right(x, w, b, ONE_GROUP, schedule)
-
-
-def test_64_bit_offsets(monkeypatch):
-    monkeypatch.setattr("convt_onnx.plugins.conv_transpose.launch.WIDE_FROM", 0)
-    torch.manual_seed(5)
-    x, w, b = operands(GROUPS, 2, (4, 5), torch.float16, last=True)
-    schedule = forced(op.make_problem(x, GROUPS))
-    assert_right(x, w, b, GROUPS, schedule)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("seed", range(3))
-def test_drawn_geometries_and_walks(dtype, seed):
-    rng = random.Random(f"walk{dtype}{seed}")
-    torch.manual_seed(seed)
-    spec, sizes, schedule = draw_walk(rng, dtype, last=True)
-    x, w, b = operands(spec, 2, sizes, dtype, last=True)
-    assert_right(x, w, b, spec, schedule)
 
 
 def test_the_choice_walks_where_arithmetic_bounds_and_walks_are_long():
@@ -154,7 +71,7 @@ def test_what_a_walk_cannot_do_is_refused_before_the_launch():
         ConvTransposeSpec(64, 32, 1, *((v,) * 3 for v in (2, 2, 1, 0, 0, 0))), 1, (4, 4, 4),
         "float16", True, True,
     )  # fmt: skip
-    assert not walks(row(last=False), base)  # those of NCHW lines: test_walk_words.py
+    assert not walks(any_row(last=False), base)  # those of NCHW lines: test_walk_words.py
     for problem in (row("float32"), steps, volume, row(out_channels=33)):
         assert not walks(problem, base)
         assert not heuristics.fits(problem, base, Device())
