@@ -83,8 +83,7 @@ def _wider(em: Emitter, weight: ConstantOperand, packing: Packing, missing: int)
         wide[:, :inputs] = array
         return wide
 
-    key = (weight.value, packing.table.tobytes(), packing.shape, packing.layout, missing)
-    return em.shared(key, make, "weight")
+    return em.shared((weight.value, packing.key, missing), make, "weight")
 
 
 def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:

@@ -130,8 +130,7 @@ def _with_bias(
         row = np.broadcast_to(row, (spec.group, 1, *taps.shape[1:]))
         return np.concatenate([split, row], axis=1).reshape(-1, *taps.shape[1:])
 
-    key = (weight.value, bias.value, packing.table.tobytes(), packing.shape, packing.layout)
-    return em.shared(key, make, "weight")
+    return em.shared((weight.value, bias.value, packing.key), make, "weight")
 
 
 def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:

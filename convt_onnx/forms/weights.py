@@ -18,7 +18,7 @@ runtime takes for a weight that it can compute with in integers: there is no suc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Literal
@@ -88,6 +88,11 @@ class Packing:
         """Order of the split axes in the packed weight."""
         return _PERMS[self.layout]
 
+    @property
+    def key(self) -> Hashable:
+        """What the packed weight depends on besides the weight."""
+        return (self.spec.group, self.table.tobytes(), self.shape, self.layout)
+
 
 def combine(axes: Sequence[ConvAxis], kernel: Sequence[int]) -> Table:
     """Table [P, T] over flat taps, phases and positions in row-major order of the axes."""
@@ -106,8 +111,8 @@ def combine(axes: Sequence[ConvAxis], kernel: Sequence[int]) -> Table:
 
 def pack_weight(em: Emitter, weight: Operand, packing: Packing) -> ir.Value:
     """The weight of the convolution, [P * C_out, C_in/g, *taps]."""
-    key = (weight.value, packing.table.tobytes(), packing.shape, packing.layout)
     if isinstance(weight, ConstantOperand):
+        key = (weight.value, packing.key)
         return em.shared(key, lambda: packed_array(weight, packing), "weight")
     if isinstance(weight, QuantisedOperand) and weight.axis in (None, 0, 1):
         return _pack_quantised(em, weight, packing)
@@ -155,9 +160,7 @@ def _pack_quantised(em: Emitter, weight: QuantisedOperand, packing: Packing) -> 
     key = (
         weight.integers.value,
         None if fill is None else (fill.shape, fill.tobytes()),
-        packing.table.tobytes(),
-        packing.shape,
-        packing.layout,
+        packing.key,
     )
 
     def packed() -> npt.NDArray[np.generic]:
@@ -245,10 +248,10 @@ def pack_bias(em: Emitter, bias: Operand | None, packing: Packing) -> ir.Value |
     if packing.layout == "phase":
         source = source.reshape(packing.spec.group, -1, p).swapaxes(1, 2).reshape(-1)
     if isinstance(bias, ConstantOperand):
-        key = (bias.value, p, packing.layout)
+        key = (bias.value, source.tobytes())
         return em.shared(key, lambda: bias.array()[source], "bias")
     if isinstance(bias, QuantisedOperand):
-        key = (bias.integers.value, p, packing.layout)
+        key = (bias.integers.value, source.tobytes())
         integers = em.shared(key, lambda: bias.integers.array()[source], "bias")
         per_channel = bias.axis is not None
         return dequantise(
