@@ -17,6 +17,8 @@ Dim = int | str | None
 
 # What a size in a model file can hold.
 MAX_INT64 = 2**63 - 1
+# What onnx-ir and SymPy raise for a name such as "a b", "x(3)", "max()" or "1/0".
+_NO_EXPRESSION = (ValueError, TypeError, ArithmeticError, AttributeError, RecursionError)
 
 
 def conv_transpose_shape(
@@ -32,7 +34,7 @@ def conv_transpose_shape(
     if x is None or weight is None:
         return None
     static = [d for d in weight if isinstance(d, int)]
-    if len(static) != len(weight):
+    if len(static) != len(weight) or len(static) < 3 or len(x) != len(static):
         return None
     try:
         attributes = read_attributes(_bare(node))
@@ -58,7 +60,10 @@ def _length(spec: ConvTransposeSpec, axis: int, dim: Dim) -> Dim:
         return length if length <= MAX_INT64 else None
     if not is_plain(dim):
         return None
-    value = spec.output_length(axis, ir.SymbolicDim(dim)).value
+    try:
+        value = spec.output_length(axis, ir.SymbolicDim(dim)).value
+    except _NO_EXPRESSION:
+        return None
     return value if isinstance(value, str) else None
 
 

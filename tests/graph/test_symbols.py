@@ -31,6 +31,32 @@ def test_hostile_names_are_not_computed_with(text):
     assert conv_transpose_shape(node, ["N", 1, text], [1, 3, 4]) == ("N", 3, None)
 
 
+NO_EXPRESSIONS = [
+    "*",
+    "a b",
+    "a,b",
+    "../etc",
+    "x\ny",
+    "max(",
+    "x(3)",
+    "CeilToInt(s0)",
+    "²",
+    "(" * 199,
+]
+
+
+@pytest.mark.parametrize("text", NO_EXPRESSIONS, ids=range(len(NO_EXPRESSIONS)))
+def test_names_that_are_no_expressions_are_unknown_sizes(text):
+    node = onnx.helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2])
+    assert conv_transpose_shape(node, ["N", 1, text], [1, 3, 4]) == ("N", 3, None)
+
+
+@pytest.mark.parametrize("shape", [[], [4], [1, 3]])
+def test_a_weight_without_kernel_axes_says_nothing(shape):
+    node = onnx.helper.make_node("ConvTranspose", ["x", "w"], ["y"])
+    assert conv_transpose_shape(node, ["N", 1, 5], shape) is None
+
+
 @pytest.mark.parametrize("text", ["H", "2*H - 1", "(height//8)", "floor(T/2) + 1", "batch.size"])
 def test_ordinary_names_are(text):
     assert is_plain(text)
