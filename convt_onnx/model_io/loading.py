@@ -11,6 +11,7 @@ from onnx_ir.external_data import set_base_dir
 from convt_onnx.model_io.external import ExternalChecker
 from convt_onnx.model_io.functions import check_functions
 from convt_onnx.model_io.names import check_names
+from convt_onnx.model_io.operators import check_operators
 from convt_onnx.model_io.reading import read_proto
 from convt_onnx.model_io.records import LoadedModel
 from convt_onnx.model_io.refused import refuse_unsupported, unknown_fields
@@ -39,6 +40,7 @@ def load(path: Path) -> LoadedModel:
     refuse_unsupported(proto, parts)
     _check_tensors(parts, external)
     check_functions(proto)
+    check_operators(proto)
     check_names(proto)
     model = deserialise(proto, path)
     if external.sizes:

@@ -117,7 +117,7 @@ def nested_model(depth: int) -> bytes:
     graph = b""
     for _ in range(depth):
         attribute = message(1, b"body") + message(6, graph) + bytes([0xA0, 1, 5])
-        graph = message(1, message(4, b"Scan") + message(5, attribute))
+        graph = message(1, message(4, b"Nest") + message(7, b"own") + message(5, attribute))
     opset = message(8, bytes([0x10, 17]))
     return bytes([0x08, 9]) + message(7, graph) + opset
 

@@ -169,7 +169,9 @@ def test_external_tensors_everywhere(proto, write, external, out):
     tensors = [external("k", [2], location="w.bin", offset=8 * i) for i in range(3)]
     inner = helper.make_graph([], "g", [], [], [tensors[0]])
     inner.output.add(name="k")
-    proto.graph.node.append(helper.make_node("If", ["x"], ["n0"], then_branch=inner))
+    proto.graph.node.append(
+        helper.make_node("Nest", ["x"], ["n0"], domain="own", then_branch=inner)
+    )
     proto.graph.node.append(helper.make_node("Constant", [], ["n1"], value=tensors[1]))
     constant = helper.make_node("Constant", [], ["n2"], value=tensors[2])
     opset = helper.make_opsetid("", 17)
