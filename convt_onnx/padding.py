@@ -206,11 +206,7 @@ def _from_output_shape(
         zip(spec.axes_uncropped(), spec.output_padding, wanted, sizes, strict=True)
     ):
         if length is None:
-            raise UnknownSizeError(
-                "output_shape on an axis of unknown size: the crop depends on that size",
-                where=f"axis {axis + 2}, output_shape = {list(wanted)}",
-                help="give the model static sizes, or export it with pads and output_padding",
-            )
+            continue
         full = (length - 1) * a.stride + a.extent
         total = full + op - out
         if total < -(a.stride - 1):
@@ -222,4 +218,10 @@ def _from_output_shape(
         begin, end = _split(max(total, 0), attributes.auto_pad)
         crops.append((begin, end))
         padding.append(op + max(-total, 0))
+    if None in sizes:
+        raise UnknownSizeError(
+            "output_shape on an axis of unknown size: the crop depends on that size",
+            where=f"axis {sizes.index(None) + 2}, output_shape = {list(wanted)}",
+            help="give the model static sizes, or export it with pads and output_padding",
+        )
     return spec.with_pads(crops, tuple(padding))

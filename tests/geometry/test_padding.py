@@ -252,3 +252,10 @@ def test_output_shape_needs_sizes(auto_pad):
             resolve(attributes, (4, 3, 3, 3), sizes)
         assert f"axis {2 + sizes.index(None)}" in e.value.where
     assert resolve(attributes, (4, 3, 3, 3), (5, 5)).output_sizes((5, 5)) == (9, 9)
+
+
+@pytest.mark.parametrize("sizes", [(None, 5), (5, None)])
+def test_output_shape_beyond_a_known_size_is_refused_whatever_the_others_are(sizes):
+    with pytest.raises(GeometryError, match="beyond the natural size") as caught:
+        resolve(Attributes(strides=(2, 2), output_shape=(30, 30)), (4, 3, 3, 3), sizes)
+    assert f"axis {3 - sizes.index(None)}" in caught.value.where
