@@ -160,9 +160,9 @@ class Evaluator:
         proto = ir.to_proto(node)
         inputs, small = [], []
         for name, array in feeds.items():
-            if array is None:
+            dtype = ir.DataType.STRING if array is None else ir.tensor(array).dtype
+            if array is None or dtype == ir.DataType.STRING:
                 return None
-            dtype = ir.tensor(array).dtype
             inputs.append(onnx.helper.make_tensor_value_info(name, int(dtype), list(array.shape)))
             if array.size <= 64:
                 small.append(ir.to_proto(ir.tensor(array, name=name)))

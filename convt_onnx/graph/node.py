@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import onnx_ir as ir
 
 from convt_onnx.errors import GeometryError
+from convt_onnx.graph.limits import check_sizes, check_types
 from convt_onnx.graph.operands import Dim, Operand, Shapes, read_operand
 from convt_onnx.graph.quantised import Grid, input_grid, output_grid
 from convt_onnx.late_crop import LateCrop, resolve_late
@@ -16,7 +16,7 @@ from convt_onnx.model_io.walk import is_conv_transpose
 from convt_onnx.padding import Attributes, UnknownSizeError, resolve
 from convt_onnx.plugin_node.record import DOMAIN
 from convt_onnx.reasons import Refusal
-from convt_onnx.spec import MAX_ELEMENTS, ConvTransposeSpec
+from convt_onnx.spec import ConvTransposeSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +178,7 @@ def _read(
     node: ir.Node, path: str, ir_version: int, shapes: Shapes
 ) -> ConvTransposeNode | UnreadNode:
     x, w, b = _operands(node)
+    check_types((x, w, b))
     refs = [a.name for a in node.attributes.values() if a.is_ref()]
     if refs:
         return UnreadNode(node, path, Refusal("CT106", ", ".join(refs)))
@@ -191,7 +192,7 @@ def _read(
     if b is not None and bias is None:
         return UnreadNode(node, path, Refusal("CT107", f"bias {b.name!r}"))
     if None not in known[2:]:
-        _check_sizes(spec, known[0] or 1, [n for n in known[2:] if n is not None])
+        check_sizes(spec, known[0] or 1, [n for n in known[2:] if n is not None])
     dtype = x.dtype or w.dtype
     return ConvTransposeNode(
         node=node,
@@ -210,18 +211,6 @@ def _read(
         y_grid=output_grid(node, dtype, ir_version),
         open_channels=dims is not None and dims[1] is None,
     )
-
-
-def _check_sizes(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> None:
-    """Refuse sizes that leave no output, or tensors that no runtime can hold."""
-    out = spec.output_sizes(sizes)
-    x, y = [batch, spec.in_channels, *sizes], [batch, spec.out_channels, *out]
-    if max(prod(x), prod(y)) > MAX_ELEMENTS:
-        raise GeometryError(
-            "the node's tensors would be too large for any runtime",
-            where=f"strides = {list(spec.strides)}, input shape {x}, output shape {y}",
-            help="correct the declared sizes or the attributes; 2^48 elements are the most",
-        )
 
 
 def _geometry(

@@ -57,6 +57,8 @@ class RuntimeOperand:
 
 
 Dim = int | str | None
+# Shapes of a scale or a zero point that is for the whole tensor.
+ONE_ELEMENT = ((), (1,))
 Shapes = Mapping[str, Sequence[Dim]]
 Operand = ConstantOperand | QuantisedOperand | RuntimeOperand
 
@@ -93,10 +95,21 @@ def quantised(value: ir.Value, ir_version: int) -> QuantisedOperand | None:
         if zero_point is None:
             return None
     axis = None
-    if scale.shape not in ((), (1,)):
+    if scale.shape not in ONE_ELEMENT:
         axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 1
-        axis %= len(integers.shape)
-    return QuantisedOperand(value, node, integers, scale, zero_point, axis)
+        axis += len(integers.shape) if axis < 0 else 0
+    operand = QuantisedOperand(value, node, integers, scale, zero_point, axis)
+    return operand if _fits(operand) else None
+
+
+def _fits(operand: QuantisedOperand) -> bool:
+    """Whether there is a scale and a zero point for each channel of the axis."""
+    shape, axis, zero_point = operand.shape, operand.axis, operand.zero_point
+    if axis is None:
+        return zero_point is None or zero_point.shape in ONE_ELEMENT
+    channels = shape[axis : axis + 1] if axis >= 0 else ()
+    parameters = [p.shape for p in (operand.scale, zero_point) if p is not None]
+    return len(channels) == 1 and all(p == channels for p in parameters)
 
 
 def read_operand(value: ir.Value, ir_version: int, shapes: Shapes) -> Operand | None:

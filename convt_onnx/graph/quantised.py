@@ -21,7 +21,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from convt_onnx.graph.emitter import Emitter
-from convt_onnx.graph.operands import ConstantOperand, constant, quantised
+from convt_onnx.graph.operands import ONE_ELEMENT, ConstantOperand, constant, quantised
 from convt_onnx.reasons import Refusal
 
 INTEGERS = frozenset(
@@ -139,7 +139,9 @@ def _grid(node: ir.Node, integers: ir.DataType | None, ir_version: int) -> Grid 
     scale = constant(node.inputs[1], ir_version)
     zero = node.inputs[2] if len(node.inputs) > 2 else None
     zero_point = constant(zero, ir_version)
-    if scale is None or scale.shape not in ((), (1,)) or (zero is not None and zero_point is None):
+    if scale is None or scale.shape not in ONE_ELEMENT or (zero is not None and zero_point is None):
+        return None
+    if zero_point is not None and zero_point.shape not in ONE_ELEMENT:
         return None
     dtype = integers if zero_point is None else zero_point.tensor.dtype
     return None if dtype is None else Grid(scale, zero_point, dtype)

@@ -94,7 +94,7 @@ def features(model: ir.Model) -> dict[str, float] | None:
 
 def _is_reordered_with(node: ir.Node) -> bool:
     """Whether the channels go to the front only for the blocked layout to be made of them."""
-    if list(node.attributes.get_ints("perm", [])) != [0, 3, 1, 2]:
+    if node.op_type != "Transpose" or list(node.attributes.get_ints("perm", [])) != [0, 3, 1, 2]:
         return False
     readers = [node for node, _ in node.outputs[0].uses()]
     return bool(readers) and all(

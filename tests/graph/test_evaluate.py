@@ -196,3 +196,9 @@ def test_older_opsets_are_right_or_left_alone(opset, nodes):
     assert found is None or wanted is not None, "folded what ONNX Runtime does not load"
     if found is not None:
         assert_equal(found, wanted)
+
+
+def test_strings_are_left_alone():
+    names = np.array(["a", "b"], object)
+    graph = ir.from_proto(model("g () => (w) { w = Concat <axis=0> (s, s) }", opset=18, s=names))
+    assert Evaluator(graph.ir_version, 18, {}).value(list(graph.graph)[-1].outputs[-1]) is None

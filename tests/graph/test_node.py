@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -114,6 +115,41 @@ def test_a_quantised_weight(call, scale, axis):
 def test_a_scale_that_is_not_constant_is_not_a_quantised_weight():
     text = ONE.replace("[a]", "w = DequantizeLinear (q, s) [a]").replace("x)", "x, float s)", 1)
     assert isinstance(read(model(text, q=W.astype(np.int8))), UnreadNode)
+
+
+@pytest.mark.parametrize(
+    ("call", "integers", "scale", "zero"),
+    [
+        ("<axis=0>", W, 4, 4),
+        ("<axis=3>", W, 3, 3),
+        ("<axis=-4>", W, 5, 5),
+        ("<axis=1>", W, 4, 3),
+        ("", W, None, 4),
+        ("", np.zeros(()), 4, 4),
+    ],
+)
+def test_scales_that_fit_no_axis_are_not_a_quantised_weight(call, integers, scale, zero):
+    text = ONE.replace("[a]", f"w = DequantizeLinear {call} (q, s, z) [a]")
+    parts = {
+        "q": integers.astype(np.int8),
+        "s": np.float32(1) if scale is None else array(scale),
+        "z": np.zeros(zero, np.int8),
+    }
+    assert isinstance(read(model(text, **{n: np.asarray(a) for n, a in parts.items()})), UnreadNode)
+
+
+@pytest.mark.parametrize("name", ["x", "w", "b"])
+def test_other_types_than_floats_are_refused(name):
+    proto = model(ONE.replace("(x, w)", "(x, w, b)"), w=W, b=array(4))
+    if name == "x":
+        proto.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT32
+    for tensor in proto.graph.initializer:
+        if tensor.name == name:
+            values = onnx.numpy_helper.to_array(tensor).astype(np.int64)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values, name))
+    with pytest.raises(GeometryError, match="computes floats") as caught:
+        read(proto)
+    assert f"node 'a', {name!r} is of type INT" in caught.value.where
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,11 @@ def test_a_blocked_convolution_reads_channels_from_the_end(perm, fused):
     assert counts["blocked_reordered"] == 8 * 9 * 7 + 8 * 7 * 5
 
 
+def test_what_other_operators_call_perm_is_not_read():
+    counts = counted("g (float[1,8,9] x) => (float[A,B,C] y) { y = Relu <perm=1> (x) }")
+    assert counts["calls"] == 1
+
+
 def node_of(text, **arrays):
     made = ir.from_proto(model(text, **arrays))
     found = next(find_nodes(made))

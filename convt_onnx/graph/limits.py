@@ -1,0 +1,46 @@
+"""What no ConvTranspose computes: other types than floats, tensors beyond any memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+import onnx_ir as ir
+
+from convt_onnx.errors import GeometryError
+from convt_onnx.spec import MAX_ELEMENTS, ConvTransposeSpec
+
+
+def check_types(operands: Iterable[ir.Value | None]) -> None:
+    """Refuse inputs that are declared as, or hold, anything but floats.
+
+    Raises:
+        GeometryError: One does.
+    """
+    for value in operands:
+        if value is None:
+            continue
+        tensor = ir.convenience.get_const_tensor(value)
+        for dtype in (value.dtype, None if tensor is None else tensor.dtype):
+            if dtype is not None and not dtype.is_floating_point():
+                raise GeometryError(
+                    "ConvTranspose computes floats",
+                    where=f"{value.name!r} is of type {dtype}",
+                    help="put a Cast or a DequantizeLinear in front",
+                )
+
+
+def check_sizes(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> None:
+    """Refuse sizes that leave no output, or tensors that no runtime can hold.
+
+    Raises:
+        GeometryError: They do.
+    """
+    out = spec.output_sizes(sizes)
+    x, y = [batch, spec.in_channels, *sizes], [batch, spec.out_channels, *out]
+    if max(prod(x), prod(y)) > MAX_ELEMENTS:
+        raise GeometryError(
+            "the node's tensors would be too large for any runtime",
+            where=f"strides = {list(spec.strides)}, input shape {x}, output shape {y}",
+            help="correct the declared sizes or the attributes; 2^48 elements are the most",
+        )
