@@ -24,7 +24,7 @@ from convt_onnx.targets import get_target, require_plugin
 from convt_onnx.tuning.nodes import NodeTuner
 from convt_onnx.tuning.nodes import Progress as TuneProgress
 from convt_onnx.tuning.options import TuneOptions
-from convt_onnx.tuning.start import given_shapes, node_tuner
+from convt_onnx.tuning.start import given_sets, given_shapes, node_tuner
 from convt_onnx.tuning.times import Tuning
 from convt_onnx.tuning.whole import Rewrite, Trial, left_as_it_was
 from convt_onnx.verify import Source, Verification, VerifyOptions
@@ -272,7 +272,8 @@ def _proven(rewrite: Rewrite, options: OptimizeOptions, progress: Progress) -> V
     if not options.verify:
         return None
     progress("verifying")
-    return verified(rewrite.loaded, proto, options.checks, rewrite.context.nodes)
+    sets = given_sets(options.checks, options.tune)
+    return verified(rewrite.loaded, proto, options.checks, rewrite.context.nodes, sets)
 
 
 def _written(

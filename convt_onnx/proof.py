@@ -11,7 +11,9 @@ from convt_onnx.errors import VerificationError
 from convt_onnx.graph.check import require_well_formed
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.model_io import LoadedModel
-from convt_onnx.verify import Source, Verification, VerifyOptions, verify
+from convt_onnx.verify import Source, Verification, VerifyOptions
+from convt_onnx.verify.inputs import InputShapes, sizes_text
+from convt_onnx.verify.sets import verify_sets
 
 
 def checked(loaded: LoadedModel) -> onnx.ModelProto:
@@ -26,21 +28,29 @@ def verified(
     proto: onnx.ModelProto,
     checks: VerifyOptions,
     nodes: Sequence[ConvTransposeNode],
+    sets: Sequence[InputShapes],
 ) -> Verification:
-    """The comparison, which must not fail.
+    """The comparison at each set of input sizes, which must not fail.
 
     Raises:
         VerificationError: It fails.
     """
     folder = loaded.path.parent
-    result = verify(Source(loaded.proto, folder), Source(proto, folder), checks, nodes)
+    original, rewritten = Source(loaded.proto, folder), Source(proto, folder)
+    result = verify_sets(original, rewritten, checks, nodes, sets)
     if not result.ok:
         raise VerificationError(
             _what_failed(result),
-            where=f"first difference: {result.first_difference}" if result.first_difference else "",
+            where=_where(result, several=len(sets) > 1),
             help="nothing was written; --skip NODE keeps a node as it is",
         )
     return result
+
+
+def _where(result: Verification, *, several: bool) -> str:
+    first = f"first difference: {result.first_difference}" if result.first_difference else ""
+    sizes = f"with {sizes_text(result.input_shapes[0])}" if several else ""
+    return ", ".join(filter(None, (first, sizes)))
 
 
 def _what_failed(result: Verification) -> str:

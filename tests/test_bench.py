@@ -175,7 +175,7 @@ def test_the_table_is_the_answer(convt, source, slow):
 def test_json_says_what_python_says(convt, source):
     done = convt("bench", source, "--target", "portable", "--seconds", "0.1", "--json")
     found = done.json
-    assert (done.code, found["kind"], found["schema_version"]) == (0, "bench", 1)
+    assert (done.code, found["kind"], found["schema_version"]) == (0, "bench", 2)
     labels = [e["label"] for e in found["result"]["entries"]]
     assert labels == ["model.onnx", "model.onnx · portable"]
     assert found["result"]["entries"][0]["runs"][0]["time"]["median_us"] > 0

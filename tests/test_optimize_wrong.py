@@ -13,6 +13,7 @@ from convt_onnx.cli import main
 from convt_onnx.errors import ConvtError, ExitCode, UsageError, VerificationError
 from convt_onnx.forms import FORMS
 from convt_onnx.graph.operands import ConstantOperand
+from convt_onnx.tuning.options import SizeSet, TuneOptions
 
 from .graph.building import array, model, write
 
@@ -200,4 +201,26 @@ def test_an_invalid_node(tmp_path, attributes):
         optimize(source)
     assert caught.value.exit_code == ExitCode.USAGE
     assert "'a'" in caught.value.where
+    assert files(tmp_path) == ["model.onnx"]
+
+
+def emit_short(em, node, setting):
+    """Right for as many columns as 7 make."""
+    right = FORMS["overlap-add"].emit(em, node, setting)
+    return em.op("Slice", [right, *(em.ints([n], "bound") for n in (0, 15, 2))])
+
+
+@pytest.mark.parametrize("sizes", [(7,), (7, 9)])
+def test_every_set_of_sizes_is_verified(tmp_path, wrong_form, sizes):
+    wrong_form(emit_short)
+    text = TEXT.replace("[1,4,7]", "[N,4,L]")
+    source = write(model(text, **PARTS), tmp_path)
+    sets = tuple(SizeSet({"x": (1, 4, n)}) for n in sizes)
+    options = OptimizeOptions(forms={"all": FORM}, tune=TuneOptions(enabled=False, sizes=sets))
+    if len(sizes) == 1:
+        assert optimize(source, options=options).verification.ok
+        return
+    with pytest.raises(VerificationError) as caught:
+        optimize(source, options=options)
+    assert caught.value.where.endswith("with x:1,4,9")
     assert files(tmp_path) == ["model.onnx"]

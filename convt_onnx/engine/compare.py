@@ -42,7 +42,7 @@ def verify_engine(model: Path, engine: Path, options: VerifyOptions) -> Verifica
         outputs=outputs,
         nodes=(),
         arithmetic=loaded.backend.title,
-        input_shapes=inputs.shapes,
+        input_shapes=(inputs.shapes,),
         input_origin=inputs.origin,
         seed=options.seed,
         tolerance=tolerance,

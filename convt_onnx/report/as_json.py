@@ -13,7 +13,7 @@ from convt_onnx._version import __version__
 from convt_onnx.errors import ConvtError
 from convt_onnx.reasons import REASONS, Refusal
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # What the json module reads back.
 Document = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from convt_onnx.costs import Costs
@@ -126,12 +126,12 @@ class PassRow:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """How the result was verified."""
+    """How the result was verified; one mapping of shapes for each set of input sizes."""
 
     ok: bool
     arithmetic: str
     input_origin: str
-    input_shapes: Mapping[str, list[int]]
+    input_shapes: Sequence[Mapping[str, list[int]]]
     seed: int
     tolerance: Tolerance
     outputs: tuple[Comparison, ...]

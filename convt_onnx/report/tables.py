@@ -19,6 +19,7 @@ from convt_onnx.report.printable import escape
 from convt_onnx.report.units import size_text
 from convt_onnx.verify import NodeCheck, Verification
 from convt_onnx.verify.compare import OWN_TYPE
+from convt_onnx.verify.inputs import sizes_text
 
 # Longer expressions of open sizes are left to --json.
 MAX_SIZE_NAME = 24
@@ -142,12 +143,12 @@ def verification_lines(console: Console, result: Verification) -> None:
     """What was compared, with what inputs, and the verdict."""
     outputs = [c for c in result.outputs if not c.name.endswith(OWN_TYPE)]
     good = sum(c.ok for c in outputs)
-    shapes = ", ".join(f"{n}:{','.join(map(str, s))}" for n, s in result.input_shapes.items())
+    shapes = " ".join(f"[{sizes_text(one)}]" for one in result.input_shapes)
     seed = f" seed {result.seed}" if result.input_origin == "random" else ""
     console.print(
         f"{'verified' if result.ok else 'FAILED'}: {good}/{len(outputs)} outputs, "
         f"{_nodes_text(result.nodes)}, {result.arithmetic}, {result.input_origin} inputs{seed} "
-        + escape(f"[{shapes}]")
+        + escape(shapes)
     )
     for note in result.notes:
         console.print(f"  note: {escape(note)}")

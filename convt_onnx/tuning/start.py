@@ -41,6 +41,16 @@ def given_shapes(graph: ir.Graph, checks: VerifyOptions, options: TuneOptions) -
     return max(sets, key=lambda s: s.weight or 0).shapes
 
 
+def given_sets(checks: VerifyOptions, options: TuneOptions) -> list[InputShapes]:
+    """Every set of sizes that the user gave, each once; one without any where there are none."""
+    given = [checks.input_shapes]
+    # Arrays go before any sizes.
+    if checks.inputs is None:
+        given += [s.shapes for s in options.sizes]
+    sets = [s for i, s in enumerate(given) if s and s not in given[:i]]
+    return sets or [{}]
+
+
 def node_tuner(
     target: Target,
     options: TuneOptions,

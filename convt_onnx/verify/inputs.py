@@ -55,7 +55,12 @@ class Inputs:
     @property
     def words(self) -> str:
         """The shapes as `x:1,3,64,64`."""
-        return ", ".join(f"{name}:{','.join(map(str, s))}" for name, s in self.shapes.items())
+        return sizes_text(self.shapes)
+
+
+def sizes_text(shapes: Mapping[str, Sequence[int]]) -> str:
+    """Shapes by input name, as the command line takes them."""
+    return ", ".join(f"{name}:{','.join(map(str, s))}" for name, s in shapes.items())
 
 
 def from_file(path: Path, described: Sequence[Described]) -> Inputs:

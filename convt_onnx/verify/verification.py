@@ -67,7 +67,8 @@ class Verification:
         outputs: One comparison a graph output.
         nodes: One check a node of the main graph.
         arithmetic: "float32", or "float32 twin" where the model's own type has no CPU kernel.
-        inputs: Shape of each input, and whether from a file or random.
+        input_shapes: Shape of each input, one mapping for each set of sizes that was compared.
+        input_origin: "file" or "random".
         first_difference: The node or value where the models part, on failure.
         notes: What a reader should know: what could not be compared, and why.
     """
@@ -76,7 +77,7 @@ class Verification:
     outputs: tuple[Comparison, ...]
     nodes: tuple[NodeCheck, ...]
     arithmetic: str
-    input_shapes: dict[str, list[int]]
+    input_shapes: tuple[dict[str, list[int]], ...]
     input_origin: str
     seed: int
     tolerance: Tolerance
@@ -117,7 +118,7 @@ def verify(
         outputs=outputs,
         nodes=checks,
         arithmetic="float32 twin" if twins else "float32",
-        input_shapes=inputs.shapes,
+        input_shapes=(inputs.shapes,),
         input_origin=inputs.origin,
         seed=options.seed,
         tolerance=tolerance,

@@ -41,14 +41,14 @@ def test_json(convt, source):
     done = convt("optimize", source, "--json", "--target", "portable")
     found = done.json
     assert done.code == 0
-    assert (found["schema_version"], found["kind"]) == (1, "optimize")
+    assert (found["schema_version"], found["kind"]) == (2, "optimize")
     result = found["result"]
     assert result["output"] == str(source.with_name("model.convt.onnx"))
     assert result["modified"] is True
     assert [d["path"] for d in result["decisions"]] == ["up", "down"]
     assert all(d["reason"]["id"] == "CT202" for d in result["decisions"])
     assert result["verification"]["ok"] is True
-    assert result["verification"]["input_shapes"] == {"x": [2, 3, 13]}
+    assert result["verification"]["input_shapes"] == [{"x": [2, 3, 13]}]
     assert [n["ok"] for n in result["verification"]["nodes"]] == [True, True]
 
 
@@ -57,7 +57,7 @@ def test_json_of_an_error(convt, source):
     done = convt("optimize", source, "--json")
     assert done.code == 2
     assert done.json == {
-        "schema_version": 1,
+        "schema_version": 2,
         "convt_onnx": done.json["convt_onnx"],
         "kind": "error",
         "what": f"{source.with_name('model.convt.onnx')} exists",

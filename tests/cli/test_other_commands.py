@@ -32,7 +32,7 @@ def test_inspect_as_json(convt, source):
     done = convt("inspect", source, "--json")
     assert (done.code, done.err) == (0, "")
     found = done.json
-    assert (found["schema_version"], found["kind"]) == (1, "inspect")
+    assert (found["schema_version"], found["kind"]) == (2, "inspect")
     up, down = found["result"]["nodes"]
     assert up["spec"]["strides"] == [2]
     assert up["input_shape"] == ["N", 3, "L"]
@@ -76,7 +76,7 @@ def test_verify(convt, source):
     assert (done.code, done.out) == (0, "PASSED\n")
     assert "verified: 1/1 outputs" in done.err
     found = convt("verify", source, out, "--json").json
-    assert (found["schema_version"], found["kind"]) == (1, "verify")
+    assert (found["schema_version"], found["kind"]) == (2, "verify")
     assert (found["original"], found["other"]) == (str(source), str(out))
     assert found["result"]["ok"] is True
 
@@ -150,7 +150,7 @@ def test_models_list(convt):
     out = convt("models", "list").out
     assert [line.split()[0] for line in out.splitlines()] == list(names())
     found = convt("models", "list", "--json").json
-    assert (found["schema_version"], found["kind"]) == (1, "models")
+    assert (found["schema_version"], found["kind"]) == (2, "models")
     assert [m["name"] for m in found["models"]] == list(names())
 
 
@@ -182,7 +182,7 @@ def test_doctor(convt):
     for words in ("Python 3.", "onnx-ir", "onnxruntime", "works    verify", "works    inspect"):
         assert words in done.out
     found = convt("doctor", "--json").json
-    assert (found["schema_version"], found["kind"]) == (1, "doctor")
+    assert (found["schema_version"], found["kind"]) == (2, "doctor")
     needed = ("inspect", "verify")
     assert all(p["works"] for p in found["result"]["parts"] if p["name"].startswith(needed))
 

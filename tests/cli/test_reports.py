@@ -22,7 +22,7 @@ def test_report_as_a_page_and_as_json(convt, source, tmp_path):
     assert command == f"convt-onnx optimize {source} --no-tune --report {page}"
     assert convt(*arguments, data, "--force").code == 0
     found = json.loads(data.read_text())
-    assert (found["kind"], found["run"], found["schema_version"]) == ("report", "optimize", 1)
+    assert (found["kind"], found["run"], found["schema_version"]) == ("report", "optimize", 2)
     command = ["convt-onnx", "optimize", str(source), "--no-tune", "--report", str(data), "--force"]
     assert found["command"] == command
     assert [n["path"] for n in found["nodes"]] == ["up", "down"]

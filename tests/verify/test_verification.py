@@ -38,7 +38,7 @@ def test_a_model_against_itself(verified):
     assert all(c.max_abs == 0 and c.scale > 0 for c in result.outputs)
     assert result.first_difference is None
     assert result.input_origin == "random"
-    assert result.input_shapes == {"x": [2, 3, 13]}
+    assert result.input_shapes == ({"x": [2, 3, 13]},)
     assert result.arithmetic == "float32"
     assert result.notes == ()
 
@@ -74,9 +74,9 @@ def test_tolerances_are_the_users(verified):
 def test_inputs_are_the_users(verified, tmp_path):
     np.savez(tmp_path / "in.npz", in_x=array(1, 3, 4))
     result = verified(model(CHAIN, w=W), model(CHAIN, w=W), inputs=tmp_path / "in.npz")
-    assert (result.input_origin, result.input_shapes) == ("file", {"x": [1, 3, 4]})
+    assert (result.input_origin, result.input_shapes) == ("file", ({"x": [1, 3, 4]},))
     result = verified(model(CHAIN, w=W), model(CHAIN, w=W), input_shapes={"x": (1, 3, 6)})
-    assert (result.input_origin, result.input_shapes) == ("random", {"x": [1, 3, 6]})
+    assert (result.input_origin, result.input_shapes) == ("random", ({"x": [1, 3, 6]},))
 
 
 def test_a_wrong_shape_in_a_file_is_wrong_usage(verified, tmp_path):
@@ -87,7 +87,7 @@ def test_a_wrong_shape_in_a_file_is_wrong_usage(verified, tmp_path):
 
 def test_larger_sizes_are_tried_where_small_ones_do_not_run(verified):
     text = "g (float[N,3,L] x) => (float[A,B,C] y) { y = AveragePool <kernel_shape=[40]> (x) }"
-    assert verified(model(text), model(text)).input_shapes == {"x": [2, 3, 64]}
+    assert verified(model(text), model(text)).input_shapes == ({"x": [2, 3, 64]},)
 
 
 def test_a_model_that_runs_on_no_input(verified):
