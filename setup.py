@@ -1,5 +1,7 @@
 """Names the packages, so that a new sub-folder needs no edit."""
 
+from tempfile import TemporaryDirectory
+
 from setuptools import find_packages, setup
 
 ROOTS = {
@@ -13,4 +15,6 @@ PACKAGES = [
     for root, name in ROOTS.items()
     for sub in ["", *find_packages(root)]
 ]
-setup(packages=PACKAGES)
+# What setuptools finds in build/ of an earlier run it would install again.
+with TemporaryDirectory(prefix="convt-onnx-build-") as folder:
+    setup(packages=PACKAGES, options={"build": {"build_base": folder}})

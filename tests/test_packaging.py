@@ -23,6 +23,8 @@ FOLDERS = {
     "plugins": "convt_onnx/plugins",
     "models": "convt_onnx/models",
 }
+# What an older version left where setuptools builds by default.
+STALE = Path("build/lib/convt_onnx/stale.py")
 
 
 @functools.cache
@@ -39,8 +41,10 @@ def tree_files():
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A copy of the checkout: building writes into it."""
+    """A copy of the checkout, where an older version was built: building writes into it."""
     folder = tmp_path_factory.mktemp("tree")
+    (folder / STALE).parent.mkdir(parents=True)
+    (folder / STALE).write_text("raise ImportError('of an older version')\n")
     for name in tree_files():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, folder / name)
@@ -121,6 +125,11 @@ def test_the_wheel_holds_the_tree(tree, wheel):
     assert {n for n in found if ".dist-info/" not in n} == wanted.keys()
     for name, source in wanted.items():
         assert found[name] == (tree / source).read_bytes(), name
+
+
+def test_building_neither_takes_nor_leaves_files_in_the_tree(tree, sdist_and_wheel):
+    assert [f for f in (tree / "build").rglob("*") if f.is_file()] == [tree / STALE]
+    assert not any("stale" in name for name in contents(sdist_and_wheel[1]))
 
 
 def test_the_list_is_not_empty():
