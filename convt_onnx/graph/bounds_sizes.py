@@ -180,7 +180,7 @@ class Sizes:
     def _concat(self, node: ir.Node, x: ir.Value, axis: int, depth: int) -> Affine | None:
         joined = ints(node, "axis")
         rank = self.rank(x)
-        if joined is None or rank is None:
+        if joined is None or not rank:
             return None
         if joined[0] % rank != axis:
             return self.size(x, axis, depth)
@@ -193,7 +193,7 @@ class Sizes:
 
     def _pad(self, node: ir.Node, x: ir.Value, axis: int, depth: int) -> Affine | None:
         rank = self.rank(x)
-        if rank is None:
+        if not rank:
             return None
         given = [*node.inputs, None, None, None]
         axes: list[int] | None = list(range(rank))

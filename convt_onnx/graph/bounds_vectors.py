@@ -75,9 +75,8 @@ class Vectors:
     def _tensor(self, value: ir.Value, depth: int) -> Tensor | None:
         if value not in self._known:
             found = self._find(value, depth) if depth < MAX_DEPTH else None
-            if found is not None and found.items.size > MAX_ITEMS:
-                found = None
-            found = found or self._unknown(value, depth)
+            if found is None or found.items.size > MAX_ITEMS:
+                found = self._unknown(value, depth)
             self._known[value] = _named(found, value) if found else None
         return self._known[value]
 
@@ -95,11 +94,9 @@ class Vectors:
         if known is not None:
             return _literal(known.tensor)
         node = value.producer()
-        if (
-            node is None
-            or not is_standard(node)
-            or any(a.is_ref() for a in node.attributes.values())
-        ):
+        if node is None or not is_standard(node):
+            return None
+        if any(a.is_ref() for a in node.attributes.values()):
             return None
         if node.op_type == "Shape":
             return self._shape(node, depth)
@@ -112,16 +109,19 @@ class Vectors:
         present = [a for a in arguments if a is not None]
         if not present or arguments[0] is None:
             return None
-        if node.op_type in self._binary:
-            return _elementwise(self._binary[node.op_type], node, present)
-        if node.op_type == "Split":
-            return _split(node, present, node.outputs.index(value))
         try:
-            items = _moved(node, present)
-        except (ValueError, IndexError, TypeError, OverflowError):
+            return self._computed(node, value, present)
+        except (ValueError, LookupError, TypeError, OverflowError):
             # An ill-formed node; it would not run either.
             return None
-        return None if items is None else _typed(node, Tensor(items, present[0].real))
+
+    def _computed(self, node: ir.Node, value: ir.Value, arguments: list[Tensor]) -> Tensor | None:
+        if node.op_type in self._binary:
+            return _elementwise(self._binary[node.op_type], node, arguments)
+        if node.op_type == "Split":
+            return _split(node, arguments, node.outputs.index(value))
+        items = _moved(node, arguments)
+        return None if items is None else _typed(node, Tensor(items, arguments[0].real))
 
     def _shape(self, node: ir.Node, depth: int) -> Tensor | None:
         x = node.inputs[0]
