@@ -123,7 +123,16 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    try:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        from convt_onnx.errors import MissingPartError, install
+
+        raise MissingPartError(
+            "torch is not installed", where=f"{__name__}.{name}", help=install("gpu")
+        ) from error
 
 
 def __dir__() -> list[str]:

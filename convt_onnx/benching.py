@@ -122,7 +122,7 @@ class Contestant:
 
 
 def bench(
-    models: Sequence[str | Path],
+    models: str | Path | Sequence[str | Path],
     options: BenchOptions | None = None,
     *,
     progress: Progress = lambda text, share: None,
@@ -130,7 +130,8 @@ def bench(
     """Time models in ONNX Runtime's CPU provider, run by run in turns.
 
     Args:
-        models: ONNX files that take the same inputs; the first is what the others are held to.
+        models: One ONNX file, or several that take the same inputs; the first is what
+            the others are held to.
         options: See BenchOptions.
         progress: Called with the current step, and the share of the work that is done.
 
@@ -145,7 +146,7 @@ def bench(
     if not models:
         raise UsageError("no model to time", help="convt-onnx bench MODEL…")
     runtime = _runtime(options.tune.threads)
-    paths = [Path(m) for m in models]
+    paths = [Path(m) for m in ([models] if isinstance(models, str | Path) else models)]
     with TemporaryDirectory(prefix="convt-onnx-") as folder:
         contestants = list(_contestants(paths, options, Path(folder), progress))
         entries, notes = _timed(contestants, runtime, options, progress)

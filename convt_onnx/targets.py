@@ -195,6 +195,8 @@ TARGETS: dict[str, Target] = {
         ),
     )
 }
+# All that `get_target` knows.
+NAMES = (*TARGETS, OLD_TENSORRT_RTX.name)
 
 
 def get_target(name: str) -> Target:
@@ -208,8 +210,7 @@ def get_target(name: str) -> Target:
     if name not in TARGETS:
         raise UsageError(
             f"no target {name!r}",
-            where=f"known targets: {', '.join(TARGETS)}",
-            help=did_you_mean(name, TARGETS),
+            help=did_you_mean(name, NAMES),
         )
     return TARGETS[name]
 

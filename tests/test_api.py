@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import convt_onnx
 from convt_onnx import OptimizeOptions, VerifyOptions, inspect, optimize, verify_files
 from convt_onnx.cli import main
-from convt_onnx.errors import ConvtError, UsageError
+from convt_onnx.errors import ConvtError, MissingPartError, UsageError
 from convt_onnx.report.as_json import SCHEMA_VERSION, document
 
 from .graph.building import array, model, write
@@ -50,6 +51,15 @@ def test_every_public_name_resolves():
         assert name == "__version__" or found.__doc__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = convt_onnx.nothing
+
+
+def test_a_torch_operator_without_torch_names_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "convt_onnx.plugins.torch_op", raising=False)
+    with pytest.raises(MissingPartError) as caught:
+        _ = convt_onnx.conv_transpose2d
+    assert "convt_onnx.conv_transpose2d" in caught.value.where
+    assert "pip install '.[gpu]'" in caught.value.help
 
 
 def test_names_in_the_docstring_are_public():

@@ -73,6 +73,12 @@ def test_a_slower_model_is_slower(source, slow, clock):
     assert bench([slow, source], QUICK).entries[1].runs[0].speedup == pytest.approx(4)
 
 
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_path_is_one_model(source, clock, kind):
+    (entry,) = bench(kind(source), QUICK).entries
+    assert entry.label == "model.onnx"
+
+
 def test_models_take_turns_until_the_time_is_over(source, slow, clock):
     first, second = bench([source, slow], BenchOptions(seconds=0.5)).entries
     assert 0.4 < clock.now < 0.6

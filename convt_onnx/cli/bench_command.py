@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from convt_onnx.cli.completion import completing, targets
 from convt_onnx.cli.options import (
+    TARGETS_TEXT,
     ModelPath,
     json_option,
     report_option,
     sized_input_options,
-    target_names,
     tune_options,
     verbose_option,
 )
@@ -36,8 +37,9 @@ Examples:
     "--target",
     "targets",
     multiple=True,
-    shell_complete=target_names,
-    help="Also time each model as rewritten for this target; may be repeated.",
+    metavar="NAME",
+    shell_complete=completing(targets),
+    help=f"Also time each model as rewritten for this target, of {TARGETS_TEXT}; may be repeated.",
 )
 @click.option(
     "--seconds", type=float, default=20, show_default=True, help="For each set of input sizes."

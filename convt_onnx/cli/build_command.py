@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from convt_onnx.cli.completion import backends, completing, plugin_modes
 from convt_onnx.cli.options import ModelPath, json_option, parse_shape, quiet_option, verbose_option
 
 EPILOG = """\b
@@ -36,6 +37,7 @@ def _range(option: str, text: str) -> Callable[[F], F]:
     "--backend",
     default="auto",
     show_default=True,
+    shell_complete=completing(backends),
     help="tensorrt, tensorrt-rtx, or auto: what is installed.",
 )
 @_range("min", "Smallest shape of an open input; a second --min is for a second profile.")
@@ -56,6 +58,7 @@ def _range(option: str, text: str) -> Callable[[F], F]:
     default="off",
     show_default=True,
     metavar="MODE",
+    shell_complete=completing(plugin_modes),
     help="Layers that run this project's kernels: off; python, where this package is installed; "
     "aot, in the engine itself (TensorRT 10.9); auto.",
 )

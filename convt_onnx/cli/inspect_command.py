@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from convt_onnx.cli.options import ModelPath, json_option, target_names, verbose_option
+from convt_onnx.cli.completion import completing, targets
+from convt_onnx.cli.options import TARGETS_TEXT, ModelPath, json_option, verbose_option
 
 EPILOG = """\b
 Examples:
@@ -22,8 +23,9 @@ Examples:
     "--target",
     "targets",
     multiple=True,
-    shell_complete=target_names,
-    help="Only this target; may be repeated.  [default: all]",
+    metavar="NAME",
+    shell_complete=completing(targets),
+    help=f"Only this target, of {TARGETS_TEXT}; may be repeated.  [default: all]",
 )
 @json_option
 @verbose_option

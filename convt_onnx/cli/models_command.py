@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from convt_onnx.cli.completion import complete_size, completing, decoders
 from convt_onnx.cli.options import ModelPath, json_option, verbose_option
 
 if TYPE_CHECKING:
@@ -51,9 +52,15 @@ def list_models(as_json: bool, verbose: int) -> None:
     short_help="Export a decoder; needs torch and onnxscript.",
     epilog=EXPORT_EPILOG,
 )
-@click.argument("name")
+@click.argument("name", shell_complete=completing(decoders))
 @click.option("-o", "--output", type=ModelPath, help="Where to write.  [default: NAME.onnx]")
-@click.option("--size", default="tiny", show_default=True, help="A size that `models list` names.")
+@click.option(
+    "--size",
+    default="tiny",
+    show_default=True,
+    shell_complete=complete_size,
+    help="A size that `models list` names.",
+)
 @click.option("--dynamic", is_flag=True, help="Leave batch and spatial sizes open.")
 @click.option(
     "--opset",

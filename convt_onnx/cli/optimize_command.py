@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from convt_onnx.cli.completion import complete_form, complete_passes, completing, targets
 from convt_onnx.cli.options import (
+    TARGETS_TEXT,
     ModelPath,
     json_option,
     parse_forms,
     quiet_option,
     report_option,
     sized_input_options,
-    target_names,
     tune_options,
     verbose_option,
 )
@@ -43,13 +44,21 @@ Examples:
     "--target",
     default="ort-cpu",
     show_default=True,
-    shell_complete=target_names,
-    help="Where the model is to run: ort-cpu, ort-cuda, tensorrt, tensorrt-rtx, portable.",
+    metavar="NAME",
+    shell_complete=completing(targets),
+    help=f"Where the model is to run: {TARGETS_TEXT}.",
 )
 @click.option(
-    "--form", "forms", multiple=True, metavar="NODE=FORM", help="Force a form; NODE may be `all`."
+    "--form",
+    "forms",
+    multiple=True,
+    metavar="NODE=FORM",
+    shell_complete=complete_form,
+    help="Force a form that `inspect -v` lists; NODE may be `all`; may be repeated.",
 )
-@click.option("--skip", multiple=True, metavar="NODE", help="Leave a node exactly as it is.")
+@click.option(
+    "--skip", multiple=True, metavar="NODE", help="Leave a node exactly as it is; may be repeated."
+)
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Run both and compare.")
 @sized_input_options
 @click.option("--force", is_flag=True, help="Replace files that exist.")
@@ -66,7 +75,11 @@ Examples:
     help="Let this project's kernels compute nodes; the target loads them as its plugin.",
 )
 @click.option(
-    "--passes", metavar="NAME,…", default="", help="Run only these passes; `-v` lists them."
+    "--passes",
+    metavar="NAME,…",
+    default="",
+    shell_complete=complete_passes,
+    help="Run only these passes; `-v` lists them.",
 )
 @click.option(
     "--dump-dir", type=ModelPath, help="A folder for the model after each pass that changed it."

@@ -25,21 +25,18 @@ report_option = click.option(
     help="Also write a report: one page FILE.html, or FILE.json.",
 )
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No table and no progress.")
+# For help, which imports nothing heavy.
+TARGETS_TEXT = "ort-cpu, ort-cuda, tensorrt, tensorrt-rtx, portable"
 verbose_option = click.option(
     "-v", "--verbose", count=True, help="More; twice shows tracebacks of errors."
 )
 
 
-def target_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Shell completion for --target."""
-    from convt_onnx.targets import TARGETS
-
-    return [name for name in TARGETS if name.startswith(incomplete)]
-
-
 def input_options(function: F) -> F:
     """Inputs and tolerances of a comparison, passed on as `checks`, a VerifyOptions."""
-    return _input_options(_with_checks(function, several=False), "may be repeated.")
+    return _input_options(
+        _with_checks(function, several=False), "may be repeated, once for each input."
+    )
 
 
 def sized_input_options(function: F) -> F:
@@ -97,6 +94,12 @@ def _with_checks(function: F, *, several: bool) -> F:
                 "one input has several shapes",
                 where=f"--input-shapes {' '.join(input_shapes)}",
                 help="one comparison takes one shape for each input",
+            )
+        if sets[0].weight is not None:
+            raise UsageError(
+                "a weight of sizes says nothing here",
+                where=f"--input-shapes {' '.join(input_shapes)}",
+                help="leave out the @ and what is behind it",
             )
         return function(checks=checks, **others)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from convt_onnx.cli.options import ModelPath, json_option, verbose_option
+from convt_onnx.cli.options import ModelPath, json_option, quiet_option, verbose_option
 from convt_onnx.errors import UsageError
 
 EPILOG = """\b
@@ -42,6 +42,7 @@ Examples:
 )
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 @json_option
+@quiet_option
 @verbose_option
 def command(
     models: tuple[Path, ...],
@@ -51,6 +52,7 @@ def command(
     jobs: int,
     force: bool,
     as_json: bool,
+    quiet: bool,
     verbose: int,
 ) -> None:
     """Build the custom-op library for ONNX Runtime, with the kernels of MODELS' plugin nodes.
@@ -65,7 +67,7 @@ def command(
     from convt_onnx.report.as_json import document
 
     check_new_file(output, *models, force=force)
-    console = out.console()
+    console = out.console(quiet=quiet)
     with out.progress(console) as step:
         built = build_library(
             output, models, _numbers(capabilities), ort_include, processes=jobs, progress=step

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from convt_onnx.cli.options import ModelPath, json_option, verbose_option
+from convt_onnx.cli.options import ModelPath, json_option, quiet_option, verbose_option
 
 EPILOG = """\b
 Examples:
@@ -29,9 +29,16 @@ Examples:
 )
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 @json_option
+@quiet_option
 @verbose_option
 def command(
-    engine: Path, inputs: Path, output: Path | None, force: bool, as_json: bool, verbose: int
+    engine: Path,
+    inputs: Path,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
 ) -> None:
     """Run ENGINE on the device and write its outputs to an .npz file.
 
@@ -42,7 +49,7 @@ def command(
     from convt_onnx.report.as_json import document
     from convt_onnx.report.printable import escape
 
-    console = out.console()
+    console = out.console(quiet=quiet)
     with out.progress(console) as step:
         step("running")
         result = run_file(engine, inputs, output, force=force)

@@ -11,6 +11,7 @@ from convt_onnx.cli.options import (
     ModelPath,
     input_options,
     json_option,
+    quiet_option,
     verbose_option,
 )
 
@@ -30,12 +31,14 @@ Examples:
 @click.argument("other", type=ModelPath)
 @input_options
 @json_option
+@quiet_option
 @verbose_option
 def command(
     original: Path,
     other: Path,
     checks: VerifyOptions,
     as_json: bool,
+    quiet: bool,
     verbose: int,
 ) -> int:
     """Run ORIGINAL and OTHER on the same inputs and compare every output.
@@ -49,7 +52,7 @@ def command(
     from convt_onnx.report.tables import verification_table
     from convt_onnx.verify.files import verify_files
 
-    console = out.console()
+    console = out.console(quiet=quiet)
     with out.progress(console) as step:
         step("running both models")
         result = verify_files(original, other, checks)

@@ -77,7 +77,7 @@ def from_file(path: Path, described: Sequence[Described]) -> Inputs:
             raise UsageError(
                 f"{path} has no array for input {name!r}",
                 where=f"it has {', '.join(given) or 'nothing'}",
-                help=did_you_mean(name, given),
+                help=f"name an array {name!r}",
             )
         arrays[name] = given[key].astype(TYPES.get(kind, given[key].dtype), copy=False)
     _check(_wanted(described), {name: a.shape for name, a in arrays.items()}, str(path))

@@ -111,7 +111,7 @@ def require_triton() -> None:
     except ImportError as error:
         raise MissingPartError(
             "kernels cannot be compiled: Triton is not installed",
-            help=f"{install('gpu')}, or build the library where it is",
+            help=f"{install('gpu')}, or build the library where Triton is",
         ) from error
 
 

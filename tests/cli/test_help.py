@@ -12,6 +12,8 @@ from convt_onnx import __version__
 from convt_onnx.cli import cli
 from convt_onnx.cli.failure import report_failure
 from convt_onnx.cli.group import COMMANDS
+from convt_onnx.cli.options import TARGETS_TEXT
+from convt_onnx.targets import TARGETS
 
 HEAVY = ("onnx", "onnx_ir", "onnxruntime", "torch", "numpy", "rich")
 
@@ -58,6 +60,16 @@ def test_every_option_is_explained(convt):
             found = found.get_command(context, name)
         for parameter in found.params:
             assert not isinstance(parameter, click.Option) or parameter.help
+
+
+def test_help_names_every_target():
+    assert ", ".join(TARGETS) == TARGETS_TEXT
+
+
+@pytest.mark.parametrize("command", ["optimize", "inspect", "bench"])
+def test_help_of_a_target_option_names_them(convt, command):
+    # Lines are broken behind hyphens too.
+    assert "".join(TARGETS_TEXT.split()) in "".join(convt(command, "--help").out.split())
 
 
 def test_version(convt):
@@ -208,7 +220,19 @@ __main__.main()
     [
         ("convt-onnx opt", "optimize"),
         ("convt-onnx optimize --target po", "portable"),
-        ("convt-onnx explain CT10", "CT104"),
+        ("convt-onnx explain ct10", "CT104"),
+        ("convt-onnx inspect --target tensorrt-rtx", "tensorrt-rtx-1.4"),
+        ("convt-onnx bench --target po", "portable"),
+        ("convt-onnx optimize --form a", "all=phases-split"),
+        ("convt-onnx optimize --form /up=un", "/up=unfold"),
+        ("convt-onnx optimize --form /up", "/up=keep"),
+        ("convt-onnx optimize --passes fold-cr", "fold-crops"),
+        ("convt-onnx optimize --passes fold-crops,fold-p", "fold-crops,fold-pads"),
+        ("convt-onnx build --plugin a", "aot"),
+        ("convt-onnx build --backend t", "tensorrt-rtx"),
+        ("convt-onnx models export hi", "hifigan"),
+        ("convt-onnx models export --size full-3", "full-32s"),
+        ("convt-onnx models export unet --size f", "full"),
     ],
 )
 def test_shell_completion(monkeypatch, capsys, words, wanted):
@@ -219,3 +243,12 @@ def test_shell_completion(monkeypatch, capsys, words, wanted):
     with pytest.raises(SystemExit):
         cli.main(prog_name="convt-onnx")
     assert f"plain,{wanted}\n" in capsys.readouterr().out
+
+
+def test_completed_sizes_are_those_of_the_decoder(monkeypatch, capsys):
+    monkeypatch.setenv("COMP_WORDS", "convt-onnx models export unet --size ")
+    monkeypatch.setenv("COMP_CWORD", "5")
+    monkeypatch.setenv("_CONVT_ONNX_COMPLETE", "bash_complete")
+    with pytest.raises(SystemExit):
+        cli.main(prog_name="convt-onnx")
+    assert capsys.readouterr().out == "plain,tiny\nplain,full\n"

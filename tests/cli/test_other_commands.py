@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from convt_onnx.reasons import REASONS
@@ -26,6 +27,8 @@ def test_inspect_one_target(convt, source):
     assert "portable" in out
     assert "ort-cpu" not in out
     convt("inspect", source, "--target", "cpu").check_failed(2, "no target 'cpu'", "ort-cpu")
+    far = convt("inspect", source, "--target", "xyz").check_failed(2, "no target 'xyz'")
+    assert far.err.count("portable") == far.err.count("tensorrt-rtx-1.4") == 1
 
 
 def test_inspect_as_json(convt, source):
@@ -106,6 +109,17 @@ def test_verify_models_with_other_inputs(convt, tmp_path):
     first = write(model(text), tmp_path, "a.onnx")
     second = write(model(text.replace("x)", "z)").replace("] x", "] z")), tmp_path, "b.onnx")
     convt("verify", first, second).check_failed(2, "different inputs", "x against z")
+
+
+def test_verify_quietly(convt, source):
+    done = convt("verify", source, source, "-q")
+    assert (done.code, done.out, done.err) == (0, "PASSED\n", "")
+
+
+def test_verify_names_the_array_that_a_file_lacks(convt, source, tmp_path):
+    np.savez(tmp_path / "x.npz", foo=np.ones((1, 3, 7), np.float32))
+    done = convt("verify", source, source, "--inputs", tmp_path / "x.npz")
+    done.check_failed(2, "no array for input 'x'", "it has foo", "help:  name an array 'x'")
 
 
 def test_verify_a_missing_file(convt, source):

@@ -56,6 +56,11 @@ def test_verify_takes_one_set(convt, source):
     convt("verify", source, source, *shapes).check_failed(2, "one input has several shapes")
 
 
+def test_verify_has_no_use_for_a_weight(convt, source):
+    shapes = ("--input-shapes", "x:1,3,7@2")
+    convt("verify", source, source, *shapes).check_failed(2, "a weight", "x:1,3,7@2", "leave out")
+
+
 def test_optimize_times_each_set(convt, source, tmp_path, fake_runtime):
     fake_runtime({"ConvTranspose": 0.004}, rest=0.001)
     shapes = ("--input-shapes", "x:1,3,7@1", "--input-shapes", "x:2,3,9@3")
