@@ -26,7 +26,7 @@ from convt_onnx.report.contents import (
 from convt_onnx.report.environment import environment
 from convt_onnx.report.geometry import epilogue_text, geometry_text
 from convt_onnx.report.units import time_text
-from convt_onnx.tuning.times import FormTiming, NodeTiming, Timing, Tuning
+from convt_onnx.tuning.times import Attempt, FormTiming, NodeTiming, Timing, Tuning
 from convt_onnx.verify import NodeCheck, Verification
 
 # The form that is the node as it was.
@@ -96,18 +96,29 @@ def _models(result: OptimizeResult) -> tuple[ModelRow, ModelRow]:
         bytes=result.output_bytes,
         ops=result.ops_after,
         forms={d.path: d.form for d in result.decisions},
-        runs=tuple(ModelRun(m.inputs, m.after, m.ratio) for m in models if result.modified),
+        runs=tuple(ModelRun(m.inputs, m.after, m.ratio) for m in models),
     )
     return before, after
 
 
 def tried(result: OptimizeResult) -> list[str]:
-    """What was timed and not taken: times of a rewrite are none of the copy that was written."""
-    models = () if result.tuning is None or result.modified else result.tuning.models
+    """Each rewrite of the whole model that was timed and not found to be faster."""
+    attempts = () if result.tuning is None else result.tuning.attempts
+    return [line for a in attempts for line in _tried(a)]
+
+
+def _tried(attempt: Attempt) -> list[str]:
+    if attempt.faster is None:
+        return [
+            f"the time for tuning ran out before the whole model with {attempt.changed} was "
+            "compared with the original; --tune-seconds gives more"
+        ]
+    if not attempt.models:
+        return [f"with {attempt.changed} the whole model does not run"]
     return [
-        f"with {m.changed} the whole model was not measurably faster on {m.inputs}, so the "
-        f"original was kept: {_spread(m.before)} before, {_spread(m.after)} after"
-        for m in models
+        f"with {attempt.changed} the whole model was not measurably faster on {m.inputs}: "
+        f"{_spread(m.before)} before, {_spread(m.after)} after"
+        for m in attempt.models
     ]
 
 

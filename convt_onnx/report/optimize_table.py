@@ -102,8 +102,7 @@ def _model_table(console: Console, result: OptimizeResult) -> None:
     table.add_row("ConvTranspose", *map(str, ours), "")
     after = "-" if result.output_bytes is None else size_text(result.output_bytes)
     table.add_row("size", size_text(result.input_bytes), after, "")
-    taken = result.tuning if result.modified else None
-    for timing in () if taken is None else taken.models:
+    for timing in () if result.tuning is None else result.tuning.models:
         times = (time_text(t.median_us) for t in (timing.before, timing.after))
         table.add_row(escape(f"time, {timing.inputs}"), *times, ratio_text(timing.ratio))
     console.print(table)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from convt_onnx.tuning.race import MARGIN, Race
-from convt_onnx.tuning.statistics import Ratio, timing
+from convt_onnx.tuning.statistics import ENOUGH, Ratio, timing
 from convt_onnx.tuning.times import Timing
 
 
@@ -37,6 +37,12 @@ def measured(race: Race) -> dict[str, Measured]:
         else:
             result[name] = Measured(None, None, why)
     return result
+
+
+def undecided(heat: Heat) -> bool:
+    """Whether the time ran out while some form could still have won."""
+    first, *rivals = heat.values()
+    return first.rounds < ENOUGH and any(not m.why for m in rivals)
 
 
 @dataclass(frozen=True, slots=True)

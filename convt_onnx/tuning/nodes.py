@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,15 +21,14 @@ from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 from convt_onnx.tuning.cache import TimingCache
-from convt_onnx.tuning.choosing import Measured, Pick, choose, measured
+from convt_onnx.tuning.choosing import Measured, Pick, choose, measured, undecided
 from convt_onnx.tuning.extract import node_model
 from convt_onnx.tuning.jobs import Job, Outcome, Weighed, make_job
 from convt_onnx.tuning.options import TuneOptions
 from convt_onnx.tuning.race import Limits, Loader, Race
 from convt_onnx.tuning.runtime import Runtime
 from convt_onnx.tuning.sizes import ModelInputs, Shape, node_shapes
-from convt_onnx.tuning.statistics import ENOUGH
-from convt_onnx.tuning.times import FormTiming, ModelTiming, NodeTiming, Tuning
+from convt_onnx.tuning.times import Attempt, FormTiming, ModelTiming, NodeTiming, Tuning
 from convt_onnx.verify.session import Arrays, RunError, Source
 
 # Of the whole time, for single nodes; the rest is for the whole model.
@@ -57,7 +56,8 @@ class NodeTuner:
         reverted: Paths of nodes that must stay as they are.
         unfolded: Those of them that take in nothing from around them.
         timings: What was measured, by path of the node.
-        models: The whole model against the original, once that was timed.
+        models: The whole model, as it was taken, against the original.
+        attempts: Rewrites of it that were not found to be faster.
     """
 
     runtime: Runtime
@@ -73,6 +73,7 @@ class NodeTuner:
     unfolded: frozenset[str] = frozenset()
     timings: dict[str, NodeTiming] = field(default_factory=dict)
     models: tuple[ModelTiming, ...] = ()
+    attempts: list[Attempt] = field(default_factory=list)
     _outcomes: dict[str, Outcome] = field(default_factory=dict)
     _seconds: float = 0.0
 
@@ -108,7 +109,7 @@ class NodeTuner:
 
     def tuning(self) -> Tuning | None:
         """Everything that was measured, None where nothing was."""
-        if not self.timings and not self.models:
+        if not (self.timings or self.models or self.attempts):
             return None
         weighted = any(s.weight is not None for s in self.inputs.sets)
         return Tuning(
@@ -118,6 +119,7 @@ class NodeTuner:
             seconds=self._seconds,
             nodes=tuple(self.timings.values()),
             models=self.models,
+            attempts=tuple(self.attempts),
             reverted=tuple(sorted(self.reverted)),
             rule="weighted" if weighted else "worst",
         )
@@ -192,7 +194,7 @@ class NodeTuner:
         except (ConvtError, ValueError, MemoryError) as error:
             return Outcome(refusal=Refusal("CT605", str(error).split("\n")[0]))
         heats = tuple(by_shape[s] for s in job.shapes)
-        if any(map(_undecided, heats)):
+        if any(map(undecided, heats)):
             return Outcome(refusal=Refusal("CT604", f"{self.options.seconds:g} s"))
         self.cache.put(job.key, heats)
         return Outcome(heats)
@@ -256,12 +258,6 @@ def _is_open(w: Weighed, read: ConvTransposeNode) -> bool:
     if w.decision.reason.id not in OPEN_REASONS or read.late is not None:
         return False
     return len(usable) > 1 and read.dtype is not None
-
-
-def _undecided(heat: Mapping[str, Measured]) -> bool:
-    """Whether the time ran out while some form could still have won."""
-    first, *rivals = heat.values()
-    return first.rounds < ENOUGH and any(not m.why for m in rivals)
 
 
 def _reason(first: str, form: str) -> Refusal:

@@ -69,15 +69,28 @@ class NodeTiming:
 class ModelTiming:
     """The whole model before and after, on one set of input sizes.
 
-    `ratio` is the median time before over the median time after; `changed` what is different in the
-    model after, as people are told.
+    `ratio` is the median time before over the median time after.
     """
 
     inputs: str
     before: Timing
     after: Timing
     ratio: float
-    changed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A rewrite of the whole model, timed in turn with the original.
+
+    Attributes:
+        changed: What is different in it, as people are told.
+        models: One for each set of input sizes; none where the rewrite does not run.
+        faster: Whether it is, beyond doubt; None where the time ran out before enough runs.
+    """
+
+    changed: str
+    models: tuple[ModelTiming, ...]
+    faster: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +103,9 @@ class Tuning:
         threads: Threads that a session may use; 0 is the runtime's own default.
         seconds: Wall time that measuring took.
         nodes: One for each node that was timed.
-        models: The whole model, one for each set of input sizes.
+        models: The whole model in the rewrite that was taken, one for each set of input sizes;
+            none where the original was kept or the time ran out.
+        attempts: Rewrites that were not found to be faster, in the order they were timed.
         reverted: Paths of nodes put back since the whole model was slower with them.
         rule: How several sizes are weighed: "worst" or "weighted".
     """
@@ -101,6 +116,7 @@ class Tuning:
     seconds: float
     nodes: tuple[NodeTiming, ...]
     models: tuple[ModelTiming, ...]
+    attempts: tuple[Attempt, ...] = ()
     reverted: tuple[str, ...] = ()
     rule: str = "worst"
 

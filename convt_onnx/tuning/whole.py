@@ -14,10 +14,10 @@ from convt_onnx.model_io import LoadedModel
 from convt_onnx.passes.base import Context
 from convt_onnx.passes.lower import Lower
 from convt_onnx.reasons import Refusal
-from convt_onnx.tuning.choosing import Measured, choose, measured
+from convt_onnx.tuning.choosing import Measured, choose, measured, undecided
 from convt_onnx.tuning.nodes import NodeTuner
 from convt_onnx.tuning.race import Limits, Race
-from convt_onnx.tuning.times import ModelTiming, speed
+from convt_onnx.tuning.times import Attempt, ModelTiming, speed
 from convt_onnx.verify.inputs import Inputs
 from convt_onnx.verify.session import Runner, Source
 
@@ -57,7 +57,8 @@ class Trial:
     def settle(self, first: Rewrite, again: Callable[[], Rewrite]) -> Rewrite | None:
         """The rewrite that is faster, None where the original is to be kept.
 
-        Where the runtime does not run the original there is nothing to be faster than.
+        Where the runtime does not run the original there is nothing to be faster than. Where the
+        time ends before the first rewrite was timed, what is known of its nodes decides.
 
         Args:
             first: With every form that won by itself, and everything folded.
@@ -67,13 +68,17 @@ class Trial:
         while not _costs_the_same(rewrite):
             try:
                 inputs = inputs or self._inputs()
-                faster = self._faster(rewrite, inputs)
+                attempt = self._attempt(rewrite, inputs)
             except ConvtError:
                 return rewrite
             left = self._revertible(rewrite.context)
-            if faster or (self.forced and not left):
+            if attempt.faster or (self.forced and not left):
+                self.tuner.models = attempt.models
                 return rewrite
-            if not left:
+            self.tuner.attempts.append(attempt)
+            if attempt.faster is None and rewrite is first:
+                return rewrite
+            if attempt.faster is None or not left:
                 break
             back = frozenset(left[: (len(left) + 1) // 2])
             self.tuner.reverted |= back
@@ -100,19 +105,24 @@ class Trial:
     def _inputs(self) -> list[Inputs]:
         return [i for i, _ in self.tuner.inputs.run(Runner(self.original))]
 
-    def _faster(self, rewrite: Rewrite, inputs: Sequence[Inputs]) -> bool:
+    def _attempt(self, rewrite: Rewrite, inputs: Sequence[Inputs]) -> Attempt:
         source = Source(ir.to_proto(rewrite.loaded.model), self.original.folder)
         self.tuner.prepare(source)
+        changed = _changed(rewrite.context)
+        if self.tuner.seconds_left() == 0:
+            return Attempt(changed, (), None)
         # Half of what is left: there may be another try.
         share = self.tuner.seconds_left() / 2 / len(inputs)
-        heats, timings = [], []
+        heats = []
         for one in inputs:
             self.tuner.tell("timing the whole model")
             with self.tuner.stopwatch():
                 heats.append(self._heat(source, one, share))
-            timings.append(_model_timing(one, heats[-1], _changed(rewrite.context)))
-        self.tuner.models = tuple(t for t in timings if t is not None)
-        return choose(heats, self.tuner.weights(len(heats)), margin=MARGIN).form == AFTER
+        if any(map(undecided, heats)):
+            return Attempt(changed, (), None)
+        timings = (_model_timing(one, heat) for one, heat in zip(inputs, heats, strict=True))
+        form = choose(heats, self.tuner.weights(len(heats)), margin=MARGIN).form
+        return Attempt(changed, tuple(t for t in timings if t is not None), form == AFTER)
 
     def _heat(self, source: Source, inputs: Inputs, seconds: float) -> dict[str, Measured]:
         load = self.tuner.runtime.load
@@ -167,9 +177,9 @@ def _changed(context: Context) -> str:
     return " and ".join(filter(None, (forms, ", ".join(done)))) or "another spelling"
 
 
-def _model_timing(inputs: Inputs, heat: dict[str, Measured], changed: str) -> ModelTiming | None:
+def _model_timing(inputs: Inputs, heat: dict[str, Measured]) -> ModelTiming | None:
     """None where the rewritten model does not run."""
     before, after = heat[BEFORE].time, heat[AFTER].time
     if before is None or after is None:
         return None
-    return ModelTiming(inputs.words, before, after, speed(before, after), changed)
+    return ModelTiming(inputs.words, before, after, speed(before, after))

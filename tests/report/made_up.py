@@ -7,7 +7,7 @@ from dataclasses import replace
 from convt_onnx import OptimizeOptions, OptimizeResult, optimize
 from convt_onnx.report.contents import Peaks
 from convt_onnx.tuning.options import TuneOptions
-from convt_onnx.tuning.times import FormTiming, ModelTiming, NodeTiming, Timing, Tuning
+from convt_onnx.tuning.times import Attempt, FormTiming, ModelTiming, NodeTiming, Timing, Tuning
 
 from ..graph.building import array, model, write
 
@@ -47,12 +47,19 @@ def with_times(result: OptimizeResult, *, reverted: tuple[str, ...] = ()) -> Opt
         seconds=1.5,
         nodes=tuple(_node(d, 1000 * i) for i, d in enumerate(result.decisions, 1)),
         models=(
-            ModelTiming("x:1,6,9,7", timing(5000), timing(4000), 1.25, "other forms of 2 nodes"),
-            ModelTiming("x:2,6,9,7", timing(9000), timing(8000), 1.125, "other forms of 2 nodes"),
+            ModelTiming("x:1,6,9,7", timing(5000), timing(4000), 1.25),
+            ModelTiming("x:2,6,9,7", timing(9000), timing(8000), 1.125),
         ),
         reverted=reverted,
     )
     return replace(result, tuning=tuning)
+
+
+def not_taken(result: OptimizeResult) -> OptimizeResult:
+    """As where the whole model was not faster."""
+    attempt = Attempt("other forms of 2 nodes", result.tuning.models, faster=False)
+    tuning = replace(result.tuning, models=(), attempts=(attempt,))
+    return replace(result, modified=False, tuning=tuning)
 
 
 def _node(decision, microseconds: float) -> NodeTiming:

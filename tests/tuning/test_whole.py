@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 from convt_onnx.report.gathering import tried
+from convt_onnx.tuning.options import TuneOptions
 
 from ..graph.building import array, model, op_types
 from .faking import by_form, form_of
@@ -186,10 +187,61 @@ def test_a_model_that_the_runtime_does_not_take_is_not_compared(tuned):
 
 
 def test_what_was_tried_and_not_taken_is_told_with_its_spread(tuned):
-    (note,) = tried(tuned(model(TEXT, w=W), speed(lambda nodes: 4.0)))
-    assert "fold" not in note
-    assert "of 1 node the whole model was not measurably faster on x:1,3,7,5" in note
-    assert note.count("4.00 s to 4.00 s (quartiles of ") == 2
+    notes = tried(tuned(model(TEXT, w=W), speed(lambda nodes: 4.0)))
+    for note, count in zip(notes, ("4 nodes", "2 nodes", "1 node"), strict=True):
+        assert "fold" not in note
+        assert f"of {count} the whole model was not measurably faster on x:1,3,7,5" in note
+        assert note.count("4.00 s to 4.00 s (quartiles of ") == 2
+
+
+def test_what_was_tried_before_a_faster_model_is_told_too(tuned):
+    result = tuned(
+        model(TEXT, w=W), speed(lambda nodes: 4.5 if len(nodes) > 2 else 3.0 if nodes else 4.0)
+    )
+    (attempt,) = result.tuning.attempts
+    assert (attempt.changed, attempt.faster) == ("other forms of 4 nodes", False)
+    assert attempt.models[0].ratio == pytest.approx(4 / 4.5)
+    assert result.tuning.models[0].ratio == pytest.approx(4 / 3)
+    assert len(tried(result)) == 1
+
+
+def quick_nodes(whole):
+    """As `speed`, with nodes that take no time worth speaking of."""
+    seconds = speed(whole)
+    return lambda proto: seconds(proto) / (1e6 if proto.graph.name == "node" else 1)
+
+
+def test_where_the_time_ends_before_the_whole_model_was_timed_its_nodes_decide(tuned):
+    result = tuned(model(TEXT, w=W), quick_nodes(lambda nodes: 4.0), tune=TuneOptions(seconds=10.0))
+    assert {(d.form, d.reason.id) for d in result.decisions} == {("phases", "CT602")}
+    assert result.modified
+    assert result.tuning.models == ()
+    assert [a.faster for a in result.tuning.attempts] == [None]
+    (note,) = tried(result)
+    assert "the time for tuning ran out" in note
+    assert "other forms of 4 nodes" in note
+
+
+def test_where_the_time_ends_at_once_the_cost_model_decides(tuned):
+    text = """g (float[1,21,16,16] x) => (float[A,B,C,D] y) {
+      y = ConvTranspose <strides=[32,32], group=21> (x, w) }"""
+    proto = model(text, w=array(21, 1, 64, 64))
+    wanted = tuned(proto, by_form({}), tune=TuneOptions(enabled=False)).decisions[0].form
+    result = tuned(proto, by_form({}), tune=TuneOptions(seconds=1e-9))
+    assert wanted != "keep"
+    assert [(d.form, d.reason.id) for d in result.decisions] == [(wanted, "CT604")]
+    assert result.modified
+    assert len(tried(result)) == 1
+
+
+def test_where_the_time_ends_after_a_first_verdict_the_original_is_kept(tuned):
+    result = tuned(
+        model(TEXT, w=W), quick_nodes(lambda nodes: 4.5 if len(nodes) > 2 else 3.0 if nodes else 4),
+        tune=TuneOptions(seconds=170.0),
+    )  # fmt: skip
+    assert [a.faster for a in result.tuning.attempts] == [False, None]
+    assert not result.modified
+    assert result.output.read_bytes() == result.source.read_bytes()
 
 
 def test_folds_that_lose_are_not_called_forms(tuned):
