@@ -92,7 +92,7 @@ def read_profiles(
     What is not given is taken from what is: max and min from opt, opt from max.
 
     Raises:
-        UsageError: A range is empty, or its shapes have different ranks.
+        UsageError: A range has one end alone or is empty, or its shapes have different ranks.
     """
     given: list[dict[str, dict[str, Shape]]] = []
     for option, pairs in (("min", mins), ("opt", opts), ("max", maxs)):
@@ -107,7 +107,15 @@ def read_profiles(
 
 
 def _range(name: str, given: Mapping[str, Shape]) -> Range:
-    opt = given.get("opt") or given.get("max") or given["min"]
+    if "opt" not in given and len(given) == 1:
+        ((option, shape),) = given.items()
+        other = "max" if option == "min" else "min"
+        raise UsageError(
+            f"the range of input {name!r} has one end alone",
+            where=f"--{option} {name}:{shape_text(shape)}",
+            help=f"--{other} {name}:… for the other end, or --opt alone for an engine of one size",
+        )
+    opt = given.get("opt") or given["max"]
     low, high = given.get("min", opt), given.get("max", opt)
     where = f"--min {shape_text(low)} --opt {shape_text(opt)} --max {shape_text(high)}"
     if not len(low) == len(opt) == len(high):

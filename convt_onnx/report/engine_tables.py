@@ -7,6 +7,7 @@ from rich.console import Console
 from convt_onnx._version import __version__
 from convt_onnx.engine.layers import Layer
 from convt_onnx.engine.options import BuildResult
+from convt_onnx.engine.profiles import Range
 from convt_onnx.report.geometry import geometry_text
 from convt_onnx.report.printable import escape
 from convt_onnx.report.tables import why_text
@@ -38,6 +39,9 @@ def build_table(console: Console, result: BuildResult, *, verbose: bool) -> None
     console.print(f"  in all: {counts}{more}")
     if result.engine_layers is not None:
         console.print(f"  in the engine, after fusion: {len(result.engine_layers)} layers")
+    for number, profile in enumerate(result.profiles, 1):
+        ranges = ", ".join(f"{name} {_range_text(r)}" for name, r in profile.items())
+        console.print(f"  profile {number}: {escape(ranges)}")
     _checks(console, result)
     for warning in result.warnings if verbose else ():
         console.print(f"  warning: {escape(warning)}")
@@ -62,6 +66,12 @@ def _checks(console: Console, result: BuildResult) -> None:
             f"  network against ONNX Runtime: {len(proof.outputs)} outputs, "
             f"largest difference {proof.worst:.1e} of the scale"
         )
+
+
+def _range_text(r: Range) -> str:
+    if r.min == r.max:
+        return f"{_shape(r.opt)} only"
+    return f"{_shape(r.min)} to {_shape(r.max)}, tuned for {_shape(r.opt)}"
 
 
 def _shape(shape: tuple[int, ...]) -> str:

@@ -170,6 +170,14 @@ class TestProfiles:
         with pytest.raises(UsageError, match=r"empty|different ranks"):
             read_profiles([("x", low)], [("x", usual)], [("x", high)])
 
+    @pytest.mark.parametrize(("option", "other"), [("min", "max"), ("max", "min")])
+    def test_one_end_alone_is_no_range(self, option, other):
+        ends = {"min": [], "max": [], option: [("x", (1, 4, 9))]}
+        with pytest.raises(UsageError, match="one end alone") as error:
+            read_profiles(ends["min"], [], ends["max"])
+        assert error.value.where == f"--{option} x:1,4,9"
+        assert error.value.help.startswith(f"--{other} x:…")
+
     def test_an_input_for_a_shape_takes_values(self, build):
         text = "g (float[2,12] x, int64[2] s) => (float[a,b] y) { y = Reshape (x, s) }"
         proto = model(text)
@@ -227,6 +235,13 @@ class TestCommand:
         assert "1 convolution" in short and "-v shows all" in short
         _, _, long = convt("build", source, "--force", "-v")
         assert "\n  down" in long
+
+    def test_profiles_are_shown(self, convt, tmp_path):
+        source = write(opened(), tmp_path)
+        first, second = ("--opt", "x:2,4,9", "--max", "x:2,4,30"), ("--opt", "x:1,4,7")
+        _, _, err = convt("build", source, *first, *second)
+        assert "\n  profile 1: x 2×4×9 to 2×4×30, tuned for 2×4×9\n" in err
+        assert "\n  profile 2: x 1×4×7 only\n" in err
 
     def test_json(self, convt, tmp_path):
         source = write(opened(), tmp_path)
