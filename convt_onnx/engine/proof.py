@@ -9,7 +9,8 @@ import onnx
 
 from convt_onnx import model_io
 from convt_onnx.engine.network import Network, reparse
-from convt_onnx.engine.simulate import SimulationGapError, simulate, unknown_kinds
+from convt_onnx.engine.simulate import simulate, unknown_kinds
+from convt_onnx.engine.simulate_gap import SimulationGapError
 from convt_onnx.engine.simulate_plugins import plugin_rules
 from convt_onnx.verify import Source, VerifyOptions
 from convt_onnx.verify.compare import Comparison, compare

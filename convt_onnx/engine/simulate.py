@@ -20,9 +20,9 @@ import numpy.typing as npt
 from convt_onnx.engine.layers import kind_of, onnx_node, raw_layers
 from convt_onnx.engine.network import Network
 from convt_onnx.engine.simulate_convolution import convolution, deconvolution
+from convt_onnx.engine.simulate_gap import SimulationGapError, no_rule
 from convt_onnx.engine.simulate_layers import RULES, Array, Call
 from convt_onnx.engine.simulate_plugins import Rule
-from convt_onnx.errors import ConvtError, ExitCode
 
 DTYPES = {
     "FLOAT": np.float32,
@@ -45,14 +45,7 @@ ALL_RULES: Mapping[str, Callable[[Call], Array]] = {
     "DECONVOLUTION": deconvolution,
 }
 
-
 _REPORT = "please report this with the model; the engine itself may be right"
-
-
-class SimulationGapError(ConvtError):
-    """The network holds a layer or a type that the simulation has no rule for."""
-
-    exit_code = ExitCode.MISSING_PART
 
 
 @dataclass(slots=True)
@@ -108,11 +101,7 @@ def simulate(
         SimulationGapError: It holds a layer that there is no rule for, or is too large.
     """
     if gaps := unknown_kinds(network, plugins):
-        raise SimulationGapError(
-            "the network cannot be simulated",
-            where=f"no rule for {', '.join(sorted(gaps))}",
-            help="run the engine on its device and compare: convt-onnx verify MODEL ENGINE",
-        )
+        raise no_rule(", ".join(sorted(gaps)))
     values: dict[str, npt.NDArray[Any]] = {
         t.name: np.asarray(feeds[t.name]).astype(DTYPES[t.dtype.name], copy=False)
         for t in network.inputs

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from convt_onnx.engine.simulate_elementwise import ACTIVATIONS, BINARY, REDUCTIONS, UNARY
+from convt_onnx.engine.simulate_gap import no_rule, rule
 
 Array = npt.NDArray[Any]
 Index = tuple[int | slice | EllipsisType, ...]
@@ -58,15 +59,16 @@ def _cast(call: Call) -> Array:
 
 
 def _elementwise(call: Call) -> Array:
-    return BINARY[call.raw.op.name](call.array(0), call.array(1))
+    return rule(BINARY, call.raw.op.name, call.raw)(call.array(0), call.array(1))
 
 
 def _unary(call: Call) -> Array:
-    return UNARY[call.raw.op.name](call.array(0))
+    return rule(UNARY, call.raw.op.name, call.raw)(call.array(0))
 
 
 def _activation(call: Call) -> Array:
-    return ACTIVATIONS[call.raw.type.name](call.array(0), call.raw.alpha, call.raw.beta)
+    function = rule(ACTIVATIONS, call.raw.type.name, call.raw)
+    return function(call.array(0), call.raw.alpha, call.raw.beta)
 
 
 def _parametric_relu(call: Call) -> Array:
@@ -124,7 +126,7 @@ def _slice(call: Call) -> Array:
         length = x.shape[axis]
         beyond = (rows < 0) | (rows >= length)
         if mode == "STRICT_BOUNDS" and beyond.any():
-            raise AssertionError(f"layer {raw.name!r} reads beyond its input")
+            raise no_rule(f"layer {raw.name!r}, which reads beyond its input")
         if mode == "FILL":
             outside = outside | beyond.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
         x = np.take(x, _within(rows, length, mode), axis=axis)
@@ -148,14 +150,15 @@ def _gather(call: Call) -> Array:
     if mode == "ELEMENT":
         return np.take_along_axis(x, indices, axis=raw.axis)
     if mode != "DEFAULT" or raw.num_elementwise_dims:
-        raise AssertionError(f"layer {raw.name!r}: gather of mode {mode} has no rule")
+        raise no_rule(f"a gather of mode {mode}, layer {raw.name!r}")
     return np.take(x, indices, axis=raw.axis)
 
 
 def _reduce(call: Call) -> Array:
     x = call.array(0)
     axes = _axes(call.raw.axes, x.ndim)
-    return REDUCTIONS[call.raw.op.name](x, axis=axes, keepdims=call.raw.keep_dims)
+    function = rule(REDUCTIONS, call.raw.op.name, call.raw)
+    return function(x, axis=axes, keepdims=call.raw.keep_dims)
 
 
 def _softmax(call: Call) -> Array:
@@ -219,22 +222,36 @@ def _along(scale: Array, axis: int, rank: int) -> Array:
 def _pooling(call: Call) -> Array:
     raw, x = call.raw, call.array(0)
     window, strides = tuple(raw.window_size_nd), tuple(raw.stride_nd)
-    pads = [(0, 0)] * (x.ndim - len(window))
+    pads, grown = _pool_pads(raw, x, window, strides)
+    axes = tuple(range(-len(window), 0))
+    if raw.type.name == "MAX":
+        windows = _windows(np.pad(x, pads, constant_values=-np.inf), window, strides)
+        return np.asarray(windows.max(axis=axes))
+    if raw.type.name != "AVERAGE":
+        raise no_rule(f"a pooling of type {raw.type.name}, layer {raw.name!r}")
+    total = _windows(np.pad(x, pads), window, strides).sum(axis=axes)
+    if raw.average_count_excludes_padding:
+        counted = np.pad(np.ones_like(x), pads)
+        return np.asarray(total / _windows(counted, window, strides).sum(axis=axes))
+    if grown:
+        # Whether rows that the rounding adds count is not said.
+        raise no_rule(f"an average of padding that is rounded up, layer {raw.name!r}")
+    return np.asarray(total / prod(window))
+
+
+def _pool_pads(
+    raw: Any, x: Array, window: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[list[tuple[int, int]], bool]:
+    """Rows before and after each axis, and whether rounding up has added some."""
+    pads, grown = [(0, 0)] * (x.ndim - len(window)), False
+    up = raw.padding_mode.name == "EXPLICIT_ROUND_UP"
     for axis, w, s in zip(range(2, x.ndim), window, strides, strict=True):
         before, after = raw.pre_padding[axis - 2], raw.post_padding[axis - 2]
         beyond = (x.shape[axis] + before + after - w) % s
-        up = raw.padding_mode.name == "EXPLICIT_ROUND_UP"
-        pads.append((before, after + (s - beyond if up and beyond else 0)))
-    if raw.type.name == "MAX":
-        windows = _windows(np.pad(x, pads, constant_values=-np.inf), window, strides)
-        return np.asarray(windows.max(axis=tuple(range(-len(window), 0))))
-    axes = tuple(range(-len(window), 0))
-    total = _windows(np.pad(x, pads), window, strides).sum(axis=axes)
-    if not raw.average_count_excludes_padding:
-        return np.asarray(total / prod(window))
-    return np.asarray(
-        total / _windows(np.pad(np.ones_like(x), pads), window, strides).sum(axis=axes)
-    )
+        more = s - beyond if up and beyond else 0
+        pads.append((before, after + more))
+        grown = grown or more > 0
+    return pads, grown
 
 
 def _windows(x: Array, window: tuple[int, ...], strides: tuple[int, ...]) -> Array:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from convt_onnx.engine.network import parse
-from convt_onnx.engine.simulate import SimulationGapError, simulate
+from convt_onnx.engine.simulate import simulate
+from convt_onnx.engine.simulate_gap import SimulationGapError
 
 from ..graph.building import array, ints, model, write
 from ..verify.judging import random_feeds
@@ -51,7 +52,7 @@ ONE = {
     "power": ("Pow (v4, w)", array(4, 1, 1)),
 }
 ACTIVATIONS = """Relu Sigmoid Tanh Elu Selu Softplus Softsign LeakyRelu HardSigmoid Erf Exp Abs Neg
-Floor Ceil Round Sign Sin Cos""".split()
+Floor Ceil Round Sign Sin Cos Sinh Cosh Atan Asinh""".split()
 
 
 @pytest.mark.parametrize("body, w", ONE.values(), ids=ONE)
@@ -78,6 +79,13 @@ def test_operators_on_single_elements(rtx, tmp_path, op):
 def test_newer_operators_on_single_elements(rtx, tmp_path, op):
     proto = model(f"g ({X}) => (float[] y) {{ y = {op} (x) }}", opset=20)
     assert_means(rtx, write(proto, tmp_path), proto, {"x": 3 * array(2, 4, 6, 5)})
+
+
+@pytest.mark.parametrize("op, low", [("Asin", -1), ("Acos", -1), ("Atanh", -1), ("Acosh", 1)])
+def test_operators_on_a_part_of_the_numbers(rtx, tmp_path, op, low):
+    proto = model(f"g ({X}) => (float[] y) {{ y = {op} (x) }}")
+    x = low + 1.99 * np.random.default_rng(0).uniform(0.003, 1, (2, 4, 6, 5)).astype(np.float32)
+    assert_means(rtx, write(proto, tmp_path), proto, {"x": x})
 
 
 @pytest.mark.parametrize("axis", [None, 1])
@@ -112,3 +120,21 @@ def test_what_there_is_no_rule_for_is_named(rtx, tmp_path):
     with pytest.raises(SimulationGapError, match="cannot be simulated") as error:
         simulate(network, {"x": array(2, 4, 6, 5)})
     assert "TOPK" in error.value.where
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("GatherND (x, i)", "a gather of mode ND"),
+        (
+            "AveragePool <kernel_shape=[3,2], strides=[2,2], ceil_mode=1, count_include_pad=1> (x)",
+            "an average of padding that is rounded up",
+        ),
+    ],
+)
+def test_kinds_of_a_layer_without_a_rule_are_named(rtx, tmp_path, body, words):
+    proto = model(f"g ({X}) => (float[] y) {{ y = {body} }}", i=ints(0, 1).reshape(1, 2))
+    network = parse(rtx, write(proto, tmp_path))
+    with pytest.raises(SimulationGapError, match="cannot be simulated") as error:
+        simulate(network, random_feeds(proto))
+    assert words in error.value.where
