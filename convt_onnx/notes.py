@@ -7,7 +7,7 @@ from convt_onnx.passes.base import Context
 from convt_onnx.passes.lower import Lower
 from convt_onnx.placement import OffDevice
 from convt_onnx.plugin_node import DOMAIN
-from convt_onnx.reasons import REASONS
+from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.verify import Verification
 
 # Nodes of one reason that a note each is for.
@@ -32,6 +32,7 @@ def notes_on(
     foreign = [m.node for m in context.misses if m.reason.id == "CT548"]
     if foreign:
         notes.append(f"nodes of {DOMAIN} that this version did not write: {', '.join(foreign)}")
+    notes += _applies_nowhere(context)
     notes += _off_device(context)
     notes += _without_plugin(context)
     main = {n.path for n in context.nodes}
@@ -46,6 +47,19 @@ def notes_on(
     if loaded.unknown_fields:
         notes.append(f"fields that this version does not know: {', '.join(loaded.unknown_fields)}")
     return tuple(notes)
+
+
+def _applies_nowhere(context: Context) -> list[str]:
+    """The form that was forced wherever it applies, where that is nowhere."""
+    form, decisions = context.choice.forms.get("all"), context.decisions
+    reasons = [d.reason for d in decisions]
+    if form is None or not decisions or Refusal("CT205", form) in reasons:
+        return []
+    refusals = [c.refusal for d in decisions for c in d.candidates if c.form == form]
+    ids = dict.fromkeys(r.id for r in refusals if r is not None)
+    why = "; ".join(f"{id} {REASONS[id].title}" for id in ids)
+    nodes = f"{len(decisions)} node{'s' * (len(decisions) != 1)}"
+    return [f"{form} applies to none of {nodes}" + (f": {why}" if why else "")]
 
 
 def _off_device(context: Context) -> list[str]:

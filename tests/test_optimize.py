@@ -219,3 +219,26 @@ def test_other_initializers_and_nodes_stay(optimized, target):
     found = optimized(model(text, w=W, unused=array(2)), target)
     assert "unused" in initializer_names(found.after)
     assert "Neg" in found.ops
+
+
+TWO = """g (float[1,3,7] x) => (float[] y) { [a] h = ConvTranspose <strides=[2]> (x, w)
+  [b] y = ConvTranspose <strides=[3]> (h, v) }"""
+
+
+@pytest.mark.parametrize(
+    ("forms", "notes"),
+    [
+        ({"all": "gemm"}, []),
+        ({"all": "conv"}, ["conv applies to none of 2 nodes: CT301 the stride is not 1"]),
+        (
+            {"all": "conv", "a": "phases"},
+            ["conv applies to none of 2 nodes: CT301 the stride is not 1"],
+        ),
+        ({"a": "phases"}, []),
+    ],
+)
+def test_a_form_that_applies_nowhere_is_a_note(tmp_path, forms, notes):
+    source = write(model(TWO, w=array(3, 4, 5), v=array(4, 2, 3)), tmp_path)
+    found = optimize(source, options=OptimizeOptions(target="portable", forms=forms)).notes
+    assert len(found) == len(notes)
+    assert all(n.startswith(start) for n, start in zip(found, notes, strict=True))
