@@ -10,8 +10,6 @@ from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import onnx
-
 from convt_onnx import model_io
 from convt_onnx.errors import MissingPartError, UsageError, install
 from convt_onnx.graph.counting import op_counts
@@ -23,12 +21,12 @@ from convt_onnx.tuning.race import Limits, Race
 from convt_onnx.tuning.runtime import Runtime
 from convt_onnx.tuning.sizes import ModelInputs
 from convt_onnx.tuning.times import Timing, speed
-from convt_onnx.verify import Source, Tolerance, VerifyOptions
-from convt_onnx.verify.compare import HALF, compare
+from convt_onnx.verify import Source, VerifyOptions
+from convt_onnx.verify.compare import compare
 from convt_onnx.verify.inputs import Inputs
 from convt_onnx.verify.session import Arrays, RunError, Runner
 from convt_onnx.verify.twin import other_floats
-from convt_onnx.verify.verification import input_names, tolerance_for
+from convt_onnx.verify.verification import input_names, quantises, tolerance_for
 
 PROVIDER = "CPUExecutionProvider"
 
@@ -173,12 +171,13 @@ def _runtime(threads: int) -> Runtime:
 def _contestants(
     paths: Sequence[Path], options: BenchOptions, folder: Path, progress: Progress
 ) -> Iterator[Contestant]:
-    count = len(paths) * (1 + len(options.targets))
+    steps = 1 + len(options.targets)
     for i, (path, label) in enumerate(zip(paths, _labels(paths), strict=True)):
         progress(f"reading {path.name}", i / len(paths))
         yield _contestant(path, BenchEntry(label, path, None, 0, {}))
         for j, target in enumerate(options.targets):
-            progress(f"optimising {path.name} for {target}", (i + j) / count)
+            share = (i + (j + 1) / steps) / len(paths)
+            progress(f"optimising {path.name} for {target}", share)
             out = folder / f"{i}-{j}.onnx"
             wanted = OptimizeOptions(target=target, checks=options.checks, tune=options.tune)
             result = optimize(path, out, wanted, tune_progress=progress)
@@ -257,18 +256,13 @@ def _require_same_inputs(contestants: Sequence[Contestant], first: Runner) -> No
             )
 
 
-def _tolerance(proto: onnx.ModelProto, checks: VerifyOptions) -> Tolerance:
-    """Results of the models as they are, in their own types, so wider for narrow ones."""
-    if checks.atol is checks.rtol is None and other_floats(proto):
-        return HALF
-    return tolerance_for(checks, any("QuantizeLinear" in n.op_type for n in proto.graph.node))
-
-
 def _differences(
     contestants: Sequence[Contestant], feeds: Arrays, wanted: Arrays, checks: VerifyOptions
 ) -> Iterator[str]:
     """What a reader should know before comparing times: models that compute something else."""
-    tolerance = _tolerance(contestants[0].source.proto, checks)
+    first = contestants[0].source.proto
+    # As they are, in their own types.
+    tolerance = tolerance_for(checks, quantises(first), narrow=other_floats(first))
     for c in contestants[1:]:
         try:
             got = Runner(c.source).run(feeds)

@@ -222,6 +222,16 @@ def test_the_page_of_targets_lists_forms(source):
     assert len(table.all("td")) == 2
 
 
+def test_progress_of_the_rewrites_never_goes_back(source, tmp_path):
+    other, shares = write(two(array(3, 4, 5, seed=1)), tmp_path, "other.onnx"), []
+    options = replace(QUICK, targets=("portable", "tensorrt"), tune=TuneOptions(enabled=False))
+    bench([source, other], options, progress=lambda text, share: shares.append((text, share)))
+    steps = [share for text, share in shares if text.startswith(("reading", "optimising"))]
+    assert len(steps) == 6
+    assert steps == sorted(steps)
+    assert steps[-1] < 1
+
+
 def test_the_nodes_of_several_targets_are_told_apart(source):
     result = bench([source], replace(QUICK, targets=("portable", "ort-cpu")))
     document = report_document(bench_report_of(result))

@@ -10,7 +10,7 @@ from convt_onnx.engine.run import Arrays, LoadedEngine
 from convt_onnx.verify import Source, Verification, VerifyOptions
 from convt_onnx.verify.compare import HALF, Comparison, compare
 from convt_onnx.verify.twin import float32_twin, other_floats
-from convt_onnx.verify.verification import run_on_some, tolerance_for
+from convt_onnx.verify.verification import quantises, run_on_some, tolerance_for
 
 
 def verify_engine(model: Path, engine: Path, options: VerifyOptions) -> Verification:
@@ -28,14 +28,13 @@ def verify_engine(model: Path, engine: Path, options: VerifyOptions) -> Verifica
     """
     loaded = LoadedEngine(engine)
     file = model_io.load(model)
-    source = Source(file.proto, file.path.parent)
-    quantised = any("QuantizeLinear" in n.op_type for n in file.proto.graph.node)
-    narrow = other_floats(file.proto)
+    quantised, narrow = quantises(file.proto), other_floats(file.proto)
+    source = Source(file.proto, file.path.parent, as_written=quantised)
     if narrow:
         source = float32_twin(source)
     inputs, wanted = run_on_some(source, options)
     got = loaded.run(inputs.arrays)
-    tolerance = HALF if narrow else tolerance_for(options, quantised)
+    tolerance = tolerance_for(options, quantised, narrow=narrow)
     outputs = _compared(got, wanted, [compare(n, got.get(n), wanted[n], tolerance) for n in wanted])
     return Verification(
         ok=all(c.ok for c in outputs),

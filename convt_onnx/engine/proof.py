@@ -16,7 +16,7 @@ from convt_onnx.verify import Source, VerifyOptions
 from convt_onnx.verify.compare import Comparison, compare
 from convt_onnx.verify.session import Arrays, RunError
 from convt_onnx.verify.twin import float32_twin, other_floats
-from convt_onnx.verify.verification import run_on_some, tolerance_for
+from convt_onnx.verify.verification import quantises, run_on_some, tolerance_for
 
 # What NumPy does in some seconds.
 MAX_MACS = 2_000_000_000
@@ -52,7 +52,7 @@ def prove(
         folder: For temporary files.
     """
     original, rewritten = _source(source), _source(parsed)
-    quantised = any("QuantizeLinear" in n.op_type for n in original.proto.graph.node)
+    quantised = quantises(original.proto)
     if other_floats(original.proto):
         original, rewritten = float32_twin(original), float32_twin(rewritten)
         twin = folder / "twin.onnx"

@@ -100,7 +100,7 @@ def verify(
         UsageError: The inputs do not fit.
     """
     _require_same_names(original, rewritten)
-    quantised = any("QuantizeLinear" in n.op_type for n in original.proto.graph.node)
+    quantised = quantises(original.proto)
     own = tuple(replace(s, as_written=quantised) for s in (original, rewritten))
     twins = other_floats(original.proto)
     original, rewritten = map(float32_twin, own) if twins else own
@@ -195,9 +195,20 @@ def input_names(graph: onnx.GraphProto) -> set[str]:
     return {i.name for i in graph.input} - {t.name for t in graph.initializer}
 
 
-def tolerance_for(options: VerifyOptions, quantised: bool) -> Tolerance:
-    """The user's tolerance, completed by what suits a model that quantises or does not."""
-    default = QUANTISED if quantised else Tolerance()
+def quantises(proto: onnx.ModelProto) -> bool:
+    """Whether a model quantises what it computes, not only its weights."""
+    return any("QuantizeLinear" in node.op_type for node in proto.graph.node)
+
+
+def tolerance_for(options: VerifyOptions, quantised: bool, *, narrow: bool = False) -> Tolerance:
+    """The user's tolerance, completed by what suits the model.
+
+    Args:
+        options: What the user says.
+        quantised: Whether the model quantises what it computes.
+        narrow: Whether either side computes in a type narrower than float32.
+    """
+    default = HALF if narrow else QUANTISED if quantised else Tolerance()
     rtol = default.rtol if options.rtol is None else options.rtol
     return replace(default, atol=options.atol, rtol=rtol)
 

@@ -165,6 +165,21 @@ class TestFiles:
         assert not verify_files(wrong, engine, options).ok
 
 
+@pytest.mark.parametrize(
+    ("options", "factor", "ok"),
+    [({}, 2.01, True), ({"atol": 1e-6, "rtol": 1e-6}, 2.01, False), ({"rtol": 0.5}, 2.5, True)],
+)
+def test_tolerances_that_are_given_hold_for_float16_too(
+    loaded, cuda, tmp_path, options, factor, ok
+):
+    text = f"""g (float16[N,3] x, int64[2] s) => (float16[N,3] y) {{
+        f = Constant <value_float={factor}> () two = Cast <to=10> (f) d = Mul (x, two)
+        i = ReduceSum <keepdims=0> (s) h = Cast <to=10> (i) y = Add (d, h) }}"""
+    source = write(model(text), tmp_path, "m.onnx")
+    checks = VerifyOptions(input_shapes={"x": (3, 3)}, **options)
+    assert verify_files(source, loaded(FakeEngine(cuda)), checks).ok is ok
+
+
 def test_without_a_device_the_command_says_what_is_missing(rtx, tmp_path, capsys):
     from convt_onnx.engine import BuildOptions, build_engine
 
