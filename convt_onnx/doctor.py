@@ -15,6 +15,9 @@ PACKAGES = (
     "onnxscript torch triton tensorrt tensorrt-rtx-cu13-libs cuda-bindings"
 ).split()
 
+# Of ONNX Runtime: those that targets run in.
+PROVIDERS = ("CPUExecutionProvider", "CUDAExecutionProvider")
+
 
 @dataclass(frozen=True, slots=True)
 class Package:
@@ -53,7 +56,7 @@ def diagnose() -> Diagnosis:
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         packages=tuple(Package(name, installed_version(name)) for name in PACKAGES),
-        parts=(_rewriting(), _verification(), _model_export(), *_engines(), _ort_library()),
+        parts=(_rewriting(), _verification(), _model_export(), *_engines(), _run(), _ort_library()),
     )
 
 
@@ -70,7 +73,8 @@ def _verification() -> Part:
         return Part(name, False, install("cpu"))
     import onnxruntime
 
-    return Part(name, True, ", ".join(onnxruntime.get_available_providers()))
+    found = [p for p in onnxruntime.get_available_providers() if p in PROVIDERS]
+    return Part(name, True, f"onnxruntime {onnxruntime.__version__}: {', '.join(found)}")
 
 
 def _model_export() -> Part:
@@ -94,6 +98,16 @@ def _engines() -> Iterator[Part]:
             yield Part(f"build, {name}", False, f"{error.what}: {error.help}")
 
 
+def _run() -> Part:
+    from convt_onnx.engine.device import cuda_runtime
+
+    try:
+        cuda_runtime()
+    except MissingPartError as error:
+        return Part("run, verify of engines", False, f"{error.what}: {error.help}")
+    return Part("run, verify of engines", True, "a CUDA device; with the builder of the engine")
+
+
 def _ort_library() -> Part:
     from convt_onnx.plugins.onnxruntime.build import find_compiler
 
@@ -103,8 +117,10 @@ def _ort_library() -> Part:
     except MissingPartError as error:
         return Part(name, False, f"{error.what}: {error.help}")
     triton = installed_version("triton") if _importable("triton") else None
-    kernels = f"no Triton, no kernels: {install('gpu')}" if triton is None else f"Triton {triton}"
-    return Part(name, True, f"{compiler}, {kernels}", partly=triton is None)
+    if triton is None:
+        detail = f"{compiler} builds the library; its kernels need Triton: {install('gpu')}"
+        return Part(name, True, detail, partly=True)
+    return Part(name, True, f"{compiler}, Triton {triton}")
 
 
 def _importable(module: str) -> bool:

@@ -57,7 +57,8 @@ def _what_failed(result: Verification) -> str:
     bad = [c for c in result.outputs if not c.ok]
     if bad:
         c = bad[0]
-        what = c.note or f"{c.max_abs:.3g} at {c.index}, {c.excess:.3g} times what is allowed"
+        times = f"{c.excess:.3g} times what is allowed" if c.allowed else "0 is allowed"
+        what = c.note or f"{c.max_abs:.3g} at {c.index}, {times}"
         return f"verification failed: output {c.name!r} differs by {what}"
     node = next(c for c in result.nodes if not c.ok)
     return (

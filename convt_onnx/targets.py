@@ -210,6 +210,7 @@ def get_target(name: str) -> Target:
     if name not in TARGETS:
         raise UsageError(
             f"no target {name!r}",
+            where="--target",
             help=did_you_mean(name, NAMES),
         )
     return TARGETS[name]

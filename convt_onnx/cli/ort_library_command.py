@@ -76,6 +76,8 @@ def command(
         f"{built.kernels} kernels for compute capabilities "
         f"{', '.join(map(str, built.capabilities))}, {built.bytes / 1024:,.0f} KiB"
     )
+    if not models:
+        console.print("  note: no model was named, so the library has no kernels for any device")
     for model in built.without_nodes:
         console.print(
             f"  note: {model} has no plugin nodes, so no kernel is here for it; "

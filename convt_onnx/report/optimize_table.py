@@ -40,6 +40,8 @@ def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -
         _node_lines(console, row)
     if rows:
         _model_table(console, result)
+        if any(row.before for row in rows) or (result.tuning and result.tuning.models):
+            console.print(SPEED_LEGEND)
     if verbose:
         _print_changes(console, result)
         for d in result.decisions:
@@ -106,8 +108,6 @@ def _model_table(console: Console, result: OptimizeResult) -> None:
         times = (time_text(t.median_us) for t in (timing.before, timing.after))
         table.add_row(escape(f"time, {timing.inputs}"), *times, ratio_text(timing.ratio))
     console.print(table)
-    if result.tuning is not None:
-        console.print(SPEED_LEGEND)
 
 
 def _print_changes(console: Console, result: OptimizeResult) -> None:

@@ -16,8 +16,8 @@ from convt_onnx.report.bars import model_bars, time_bars, work_bars
 from convt_onnx.report.plots import error_plot, intensity, roof, roofline_plot
 from convt_onnx.report.units import (
     NO_BREAK,
+    allowance_text,
     count_text,
-    percent_text,
     ratio_text,
     size_text,
     time_text,
@@ -55,10 +55,10 @@ def _environment() -> Environment:
         trim_blocks=True,
     )
     environment.filters |= {
+        "allowance": allowance_text,
         "breakable": _breakable,
         "count": count_text,
         "marked": _marked,
-        "percent": percent_text,
         "ratio": ratio_text,
         "shell": shlex.quote,
         "shortened": _shortened,

@@ -16,7 +16,7 @@ from convt_onnx.placement import OffDevice
 from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.report.geometry import epilogue_text, geometry_text
 from convt_onnx.report.printable import escape
-from convt_onnx.report.units import size_text
+from convt_onnx.report.units import allowance_text, size_text
 from convt_onnx.verify import NodeCheck, Verification
 from convt_onnx.verify.compare import OWN_TYPE
 from convt_onnx.verify.inputs import sizes_text
@@ -132,7 +132,7 @@ def verification_table(console: Console, result: Verification) -> None:
             f"{c.max_abs:.2e}",
             str(list(c.index)),
             f"{c.max_rel:.1e}",
-            f"{100 * c.excess:.3g} %",
+            allowance_text(c.excess, c.allowed),
             c.note or ("ok" if c.ok else "DIFFERS"),
         )
     console.print(table)
@@ -147,7 +147,7 @@ def verification_lines(console: Console, result: Verification) -> None:
     seed = f" seed {result.seed}" if result.input_origin == "random" else ""
     console.print(
         f"{'verified' if result.ok else 'FAILED'}: {good}/{len(outputs)} outputs, "
-        f"{_nodes_text(result.nodes)}, {result.arithmetic}, {result.input_origin} inputs{seed} "
+        f"{_nodes_text(result.nodes)}{result.arithmetic}, {result.input_origin} inputs{seed} "
         + escape(shapes)
     )
     for note in result.notes:
@@ -158,9 +158,9 @@ def verification_lines(console: Console, result: Verification) -> None:
 
 def _nodes_text(nodes: Sequence[NodeCheck]) -> str:
     if not nodes:
-        return "no node against the oracle"
+        return ""
     good = sum(n.ok for n in nodes)
-    return f"{good}/{len(nodes)} nodes against the oracle"
+    return f"{good}/{len(nodes)} nodes against the oracle, "
 
 
 def why_text(decision: Decision) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -39,6 +41,15 @@ def ratio_text(ratio: float) -> str:
 def percent_text(share: float | None) -> str:
     """A share of three digits; a dash where there is none."""
     return "–" if share is None else f"{digits(100 * share)} %"
+
+
+def allowance_text(excess: float | None, allowed: float) -> str:
+    """A difference as a share of what is allowed, or as how many times it."""
+    if excess is None or math.isinf(excess):
+        return "–"
+    if excess > 1 and not allowed:
+        return "allowed is 0"
+    return percent_text(excess) if excess <= 1 else f"{excess:.3g} × allowed"
 
 
 def digits(value: float) -> str:

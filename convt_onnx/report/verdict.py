@@ -68,7 +68,7 @@ def facts(document: Document) -> list[Fact]:
     checks = [n["check"] for n in document["nodes"] if n["check"]]
     used = [c["error"] / c["bound"] for c in checks if c["bound"] and c["error"] is not None]
     if used:
-        found.append(Fact("largest share of an allowance", percent_text(max(used))))
+        found.append(Fact("largest error, of what is allowed", percent_text(max(used))))
     return found
 
 

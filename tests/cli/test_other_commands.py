@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from convt_onnx.errors import MissingPartError
 from convt_onnx.reasons import REASONS
 from convt_onnx.targets import TARGETS
 
@@ -92,6 +95,9 @@ def test_verify_finds_a_difference(convt, tmp_path):
     assert (done.code, done.out) == (1, "FAILED\n")
     assert "DIFFERS" in done.err
     assert "first difference: a (value 'h')" in done.err
+    assert re.search(r"\d × allowed", done.err) and "oracle" not in done.err
+    zero = convt("verify", first, second, "--atol", "0", "--rtol", "0")
+    assert "allowed is 0" in zero.err and "e+" not in zero.err
     done = convt("verify", first, second, "--json")
     assert (done.code, done.json["result"]["ok"]) == (1, False)
     assert convt("verify", first, second, "--atol", "100").code == 0
@@ -217,7 +223,26 @@ def test_doctor_calls_a_library_without_kernels_partly_there(convt, monkeypatch)
     importable = doctor._importable
     monkeypatch.setattr(doctor, "_importable", lambda m: m != "triton" and importable(m))
     (line,) = [line for line in convt("doctor").out.splitlines() if "ort-library" in line]
-    assert line.startswith("partly ") and "pip install '.[gpu]'" in line
+    assert line.startswith("partly ") and "kernels need Triton: pip install '.[gpu]'" in line
+
+
+def test_doctor_tells_whether_engines_run_and_which_providers_count(convt, monkeypatch):
+    import onnxruntime
+
+    from convt_onnx.engine import device
+
+    def none():
+        raise MissingPartError("there is no CUDA device here", help="a GPU")
+
+    providers = ["CUDAExecutionProvider", "AzureExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: providers)
+    monkeypatch.setattr(device, "cuda_runtime", none)
+    lines = convt("doctor").out.splitlines()
+    assert any(x.startswith("missing  run") and "no CUDA device" in x for x in lines)
+    (verify,) = [x for x in lines if x.startswith("works    verify (")]
+    assert verify.endswith("CUDAExecutionProvider, CPUExecutionProvider")
+    monkeypatch.setattr(device, "cuda_runtime", lambda: None)
+    assert any(x.startswith("works    run") for x in convt("doctor").out.splitlines())
 
 
 def test_a_library_for_a_model_without_plugin_nodes_says_so(convt, source, tmp_path):
@@ -225,3 +250,9 @@ def test_a_library_for_a_model_without_plugin_nodes_says_so(convt, source, tmp_p
     assert (done.code, done.out) == (0, f"{tmp_path / 'lib.so'}\n")
     assert f"{source} has no plugin nodes" in done.err
     assert f"convt-onnx optimize {source} --target ort-cuda --plugin" in done.err
+
+
+def test_a_library_for_no_model_says_so(convt, tmp_path):
+    done = convt("ort-library", "-o", tmp_path / "lib.so")
+    assert done.code == 0
+    assert "0 kernels" in done.err and "no model was named" in done.err

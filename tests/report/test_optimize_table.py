@@ -46,6 +46,7 @@ def test_the_model_before_and_after(result):
     assert before == 2 < after
     assert cells(text, "nodes") == ["nodes", str(before), str(after)]
     assert "time, x:1,6,9,7" in text
+    assert "times are medians" in text
     assert "5.00 ms" in text and "4.00 ms" in text and "1.25×" in text
     assert "time, x:2,6,9,7" in text and "1.12×" in text
     assert f"wrote {result.output}" in text.replace("\n", "")
@@ -56,6 +57,7 @@ def test_no_columns_of_times_where_nothing_was_timed(tmp_path):
     assert "speed" not in text
     assert "max |error|" in text
     assert "time," not in text
+    assert "medians" not in text
 
 
 @pytest.mark.parametrize("width", [80, 60, 40])

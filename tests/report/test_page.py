@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 
 from convt_onnx.report import page as page_module
-from convt_onnx.report.peaks import peaks_for
+from convt_onnx.report.peaks import measure_peaks, peaks_for
 
 from ..graph.building import model
-from .made_up import untimed
+from ..tuning.faking import FakeRuntime, FakeTimed
+from .made_up import not_taken, untimed
 from .parsed import bars
 from .showing import ids, shown
 
@@ -103,9 +105,19 @@ def test_a_target_without_the_operator_has_bars_of_work_too(tmp_path):
 
 
 def test_the_original_that_was_kept_is_told(result):
-    _, tree = shown(replace(result, modified=False))
+    _, tree = shown(not_taken(result))
     assert "The original was kept, byte for byte" in tree.one("header").text
-    assert [s for s, _, _ in bars(tree.one("svg", id="time-per-model"))] == ["before", "before"]
+    assert not tree.all("svg", id="time-per-model")
+    assert "with other forms of 2 nodes the whole model was not" in tree.one("main").text
+
+
+def test_a_page_says_why_nothing_was_verified(tmp_path):
+    _, tree = shown(untimed(tmp_path, target="portable", verify=False))
+    assert "--no-verify was given" in tree.one("main").text
+    _, tree = shown(untimed(tmp_path, model(EMPTY.replace("Relu", "Neg"))))
+    assert "--no-verify" not in tree.one("main").text
+    _, tree = shown(replace(untimed(tmp_path), verification=None, modified=False))
+    assert "Nothing was changed, so there was nothing to verify" in tree.one("main").text
 
 
 def test_a_target_without_a_runtime_here_has_no_peaks(tmp_path):
@@ -118,6 +130,17 @@ def test_peaks_are_those_of_the_runtime(tmp_path):
     assert 1e8 < peaks.flops_per_s < 1e14
     assert 1e8 < peaks.bytes_per_s < 1e13
     assert "CPUExecutionProvider" in peaks.how
+
+
+@pytest.mark.parametrize(("slowest", "busy"), [(1.1, False), (1.5, True)])
+def test_peaks_of_a_busy_machine_say_so(slowest, busy):
+    class Uneven(FakeRuntime):
+        def load(self, source, feeds):
+            return FakeTimed(self.clock, cycle([0.01, 0.01 * slowest, 0.01 * slowest]))
+
+    peaks = measure_peaks(Uneven(lambda proto: 0.0))
+    assert peaks.flops_per_s == pytest.approx(2 * 1024**3 / 0.01)
+    assert ("the machine was busy" in peaks.how) == busy
 
 
 def test_without_peaks_there_is_no_roof(result, tmp_path):
