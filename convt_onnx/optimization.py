@@ -76,6 +76,12 @@ class OptimizeOptions:
                     where=f"{name} = {value!r}",
                     help=f"pass {name}={wanted.__name__}({_EXAMPLES[name]})",
                 )
+        if self.dry_run and self.dump is not None:
+            raise UsageError(
+                "a dry run writes no model, and so no dump of one",
+                where=f"--dry-run --dump-dir {self.dump}",
+                help="leave one of the two out",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,12 @@ def test_passes_and_dumps(convt, source, tmp_path):
     assert op_types(onnx.load(source.with_name("model.convt.onnx"))) == ["ConvTranspose"] * 2
 
 
+def test_a_dry_run_dumps_nothing(convt, source, tmp_path):
+    done = convt("optimize", source, "--dry-run", "--dump-dir", tmp_path / "dump")
+    done.check_failed(2, "a dry run writes no model", "--dump-dir")
+    assert names(tmp_path) == ["model.onnx"]
+
+
 @pytest.mark.parametrize("command", ["optimize", "verify", "bench"])
 def test_arrays_and_sizes_together_are_refused(convt, source, tmp_path, command):
     np.savez(tmp_path / "x.npz", x=np.zeros((2, 3, 13), np.float32))
