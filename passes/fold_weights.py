@@ -40,7 +40,7 @@ class FoldWeights(Pass):
     def run(self, model: ir.Model) -> Iterator[str]:
         """Fold, one line a value."""
         names = NamePool(model)
-        done: dict[int, ir.Value] = {}
+        done: dict[ir.Value, ir.Value] = {}
         for found in find_nodes(model):
             if found.path in self.context.choice.skip:
                 continue
@@ -55,15 +55,15 @@ class FoldWeights(Pass):
                 if keep and fold_integers(value, model.ir_version, evaluator, put):
                     yield f"{found.path}: the integers of {value.name} folded"
                     continue
-                if id(value) not in done:
+                if value not in done:
                     array = evaluator.value(value)
                     if array is not None:
-                        done[id(value)] = put(value, ir.Tensor(array))
+                        done[value] = put(value, ir.Tensor(array))
                     elif keep and (moved := transpose_integers(value, model.ir_version, put)):
-                        done[id(value)] = moved
+                        done[value] = moved
                     else:
                         continue
-                found.node.replace_input_with(index, done[id(value)])
+                found.node.replace_input_with(index, done[value])
                 remove_unused([value])
                 yield f"{found.path}: {value.name} folded"
             if (refusal := scale_refusal(found.node, model.ir_version)) is not None:

@@ -56,7 +56,7 @@ class Evaluator:
         self._shapes = shapes
         self._ir_version = ir_version
         self._opset = opset
-        self._known: dict[int, Array | None] = {}
+        self._known: dict[ir.Value, Array | None] = {}
         self._bytes = 0
 
     def value(self, value: ir.Value) -> Array | None:
@@ -67,27 +67,27 @@ class Evaluator:
         for node in order:
             if not self._run(node):
                 return None
-        result = self._known.get(id(value))
+        result = self._known.get(value)
         return None if result is None or _has_open(result) else result
 
     def _chain(self, value: ir.Value) -> list[ir.Node] | None:
         """Nodes to run, in order; None where a leaf is not constant or there are too many."""
         order: list[ir.Node] = []
-        expanded: set[int] = set()
+        expanded: set[ir.Value] = set()
         pending: list[tuple[ir.Value, bool]] = [(value, False)]
         while pending:
             v, ready = pending.pop()
-            if id(v) in self._known:
-                if self._known[id(v)] is None:
+            if v in self._known:
+                if self._known[v] is None:
                     return None
                 continue
             known = constant(v, self._ir_version)
             if known is not None:
-                self._known[id(v)] = known.array()
+                self._known[v] = known.array()
                 continue
             node = v.producer()
             if node is not None and node.op_type == "Shape" and node.domain in ("", "ai.onnx"):
-                self._known[id(v)] = self._shape(node)
+                self._known[v] = self._shape(node)
                 pending.append((v, ready))
                 continue
             if (
@@ -99,9 +99,9 @@ class Evaluator:
             if ready:
                 order.append(node)
                 continue
-            if id(v) in expanded:
+            if v in expanded:
                 continue
-            expanded.add(id(v))
+            expanded.add(v)
             if len(expanded) > MAX_NODES:
                 return None
             pending.append((v, True))
@@ -121,9 +121,9 @@ class Evaluator:
         return array[start:end]
 
     def _run(self, node: ir.Node) -> bool:
-        if id(node.outputs[0]) in self._known:
-            return self._known[id(node.outputs[0])] is not None
-        feeds = {v.name or "": self._known[id(v)] for v in node.inputs if v is not None}
+        if node.outputs[0] in self._known:
+            return self._known[node.outputs[0]] is not None
+        feeds = {v.name or "": self._known[v] for v in node.inputs if v is not None}
         if node.op_type not in MOVES and any(_has_open(a) for a in feeds.values()):
             return False
         model = self._single(node, feeds)
@@ -137,7 +137,7 @@ class Evaluator:
         for i, output in enumerate(node.outputs):
             result = results[i] if i < len(results) else None
             array = None if result is None else np.asarray(result)
-            self._known[id(output)] = array
+            self._known[output] = array
             self._bytes += 0 if array is None else array.nbytes
         return bool(results)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
@@ -202,3 +204,19 @@ def test_strings_are_left_alone():
     names = np.array(["a", "b"], object)
     graph = ir.from_proto(model("g () => (w) { w = Concat <axis=0> (s, s) }", opset=18, s=names))
     assert Evaluator(graph.ir_version, 18, {}).value(list(graph.graph)[-1].outputs[-1]) is None
+
+
+def test_a_new_value_is_not_taken_for_one_that_is_gone():
+    text = "g () => (w) { v = Neg (a) w = Exp (a) }"
+    graph = ir.from_proto(model(text, opset=18, a=np.ones(3, np.float32))).graph
+    evaluator = Evaluator(9, 18, {})
+    gone, kept = list(graph)
+    assert evaluator.value(gone.outputs[0])[0] == -1
+    old = kept.inputs[0]
+    graph.remove(gone, safe=True)
+    del gone
+    gc.collect()
+    new = [ir.node("Exp", [old]) for _ in range(100)]  # one of them lies where the old one lay
+    for i, node in enumerate(new):
+        node.outputs[0].name = f"new{i}"
+    assert {float(evaluator.value(n.outputs[0])[0]) for n in new} == {float(np.exp(np.float32(1)))}
