@@ -38,7 +38,10 @@ class Decision:
         dtype: Element type as ONNX names it.
         candidates: Every form with its cost or the reason why it is out.
         assumed_sizes: Sizes that the costs were computed for, where the model leaves them open.
-        costs: FLOPs and bytes of one call at the model's sizes, or at assumed ones.
+        costs: FLOPs and bytes of one call at the sizes that it was timed with, else those of the
+            model, else assumed ones.
+        inputs: Of several sets of input sizes the one that costs, the work of the candidates and
+            times are of, as `x:1,3,64,64`; empty where there is one, or the node's sizes are fixed.
         x, output: Names of the node's input and output values.
         epilogue: Activation and residual behind the node, or why none was recognised.
         before, after: Time of the node as it was and in this form, alone; None where not timed.
@@ -53,6 +56,7 @@ class Decision:
     candidates: tuple[Candidate, ...] = ()
     assumed_sizes: tuple[int, ...] | None = None
     costs: Costs | None = None
+    inputs: str = ""
     x: str = ""
     weight: str = ""
     output: str = ""

@@ -28,7 +28,7 @@ from convt_onnx.tuning.start import given_sets, given_shapes, node_tuner
 from convt_onnx.tuning.times import Tuning
 from convt_onnx.tuning.whole import Rewrite, Trial, left_as_it_was
 from convt_onnx.verify import Source, Verification, VerifyOptions
-from convt_onnx.verify.inputs import InputShapes
+from convt_onnx.verify.inputs import InputShapes, sizes_text
 
 Progress = Callable[[str], None]
 
@@ -235,6 +235,7 @@ def _run_passes(
         predictor=Predictor(target, options.tune.threads),
         plugin=options.plugin,
         given=given,
+        given_name=sizes_text(given) if len(given_sets(options.checks, options.tune)) > 1 else "",
     )
     context.misses += [Miss(name, "read", why) for name, why in integer_variants(loaded.model)]
     context.off_device = off_device(loaded.model, target)

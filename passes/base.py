@@ -36,6 +36,7 @@ class Context:
         target: Where the model is to run.
         shapes: Inferred shapes by value name.
         given: Sizes of the model's inputs that the user gave, by name.
+        given_name: Those sizes in words, where they are one of several sets.
         usual: Shapes by value name at those sizes, for costs alone.
         choice: What the user asked for.
         dequantize: Whether quantised weights become float ones.
@@ -62,6 +63,7 @@ class Context:
     predictor: Predictor | None = None
     plugin: bool = False
     given: InputShapes = field(default_factory=dict)
+    given_name: str = ""
     usual: Shapes = field(default_factory=dict)
 
     @property

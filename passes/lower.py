@@ -118,7 +118,9 @@ class Lower(Pass):
         decision = decide(read, self.context.target, setting, self.context.choice)
         if isinstance(read, ConvTransposeNode):
             epilogue = read_epilogue(read, model.ir_version, f.opset, shapes)
-            decision = replace(decision, epilogue=epilogue)
+            fixed = None not in (read.batch, *read.sizes)
+            inputs = "" if fixed else self.context.given_name
+            decision = replace(decision, epilogue=epilogue, inputs=inputs)
         return Weighed(f, read, setting, decision)
 
     def _usual(self, f: FoundNode, read: ConvTransposeNode) -> tuple[int | None, ...] | None:

@@ -131,7 +131,8 @@ def _timing(series: str, time: Document) -> Value:
 
 
 def _node_label(node: Document) -> str:
-    return f"{node['number']}. {node['path']}"
+    at = f" · {node['inputs']}" if node["inputs"] else ""
+    return f"{node['number']}. {node['path']}{at}"
 
 
 def _bars(

@@ -88,6 +88,8 @@ class NodeRow:
         geometry: The attributes in a few characters.
         spec, dtype: Geometry and element type, None where they are unknown.
         costs: FLOPs and bytes of one call, at the timed sizes where there are any.
+        inputs: Of several sets of input sizes the one that costs, work and times are of; empty
+            where there is one, or the node's sizes are fixed.
         epilogue: The activation and residual behind the node, in words; empty where there is none.
         no_epilogue: Why there is none.
         before, after: Times of the node as it was and in the form taken.
@@ -106,6 +108,7 @@ class NodeRow:
     spec: ConvTransposeSpec | None
     dtype: str | None
     costs: Costs | None
+    inputs: str
     epilogue: str
     no_epilogue: Refusal | None
     before: Timing | None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Sequence
 
-from convt_onnx.costs import Costs, costs_at, item_bytes
 from convt_onnx.decision import Candidate, Decision
 from convt_onnx.forms import FORMS
 from convt_onnx.graph.epilogue import Epilogue
@@ -189,7 +188,8 @@ def _node_row(
         geometry=geometry_text(decision.spec),
         spec=decision.spec,
         dtype=decision.dtype,
-        costs=_timed_costs(decision, timing),
+        costs=decision.costs,
+        inputs=decision.inputs,
         epilogue=epilogue_text(behind) if isinstance(behind, Epilogue) else "",
         no_epilogue=behind if isinstance(behind, Refusal) else None,
         before=before,
@@ -209,14 +209,6 @@ def _candidate_row(candidate: Candidate, timed: FormTiming | None) -> CandidateR
         time=None if timed is None else timed.time,
         untimed="" if timed is None else timed.why,
     )
-
-
-def _timed_costs(decision: Decision, timing: NodeTiming | None) -> Costs | None:
-    """Costs at the sizes that decided, else at those of the model."""
-    if timing is None or decision.spec is None:
-        return decision.costs
-    batch, _, *sizes = timing.x_shapes[timing.deciding]
-    return costs_at(decision.spec, batch, sizes, item_bytes(decision.dtype))
 
 
 def reasons_of(nodes: Sequence[NodeRow], others: Iterable[Refusal] = ()) -> tuple[Reason, ...]:

@@ -56,11 +56,14 @@ def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -
 
 def _node_table(console: Console, rows: Sequence[NodeRow]) -> None:
     timed = any(row.before is not None for row in rows)
+    several = any(row.inputs for row in rows)
     times = ("before", "after", "speed") if timed else ()
-    table = new_table("node", "geometry", "form", "why", *times, "max |error|")
+    at = ("times at",) if timed and several else ()
+    table = new_table("node", "geometry", "form", "why", *times, *at, "max |error|")
     for row in rows:
         cells = [escape(row.path), row.geometry, _form(row), escape(_why(row))]
         cells += _times(row) if timed else []
+        cells += [escape(row.inputs or "-")] if at else []
         cells.append("-" if row.check is None else f"{row.check.error:.1e}")
         table.add_row(*cells)
     console.print(table)
@@ -73,7 +76,8 @@ def _node_lines(console: Console, row: NodeRow) -> None:
     parts = []
     if row.before is not None:
         before, after, ratio = _times(row)
-        parts.append(f"{before} -> {after} ({ratio})")
+        at = escape(f" at {row.inputs}") if row.inputs else ""
+        parts.append(f"{before} -> {after} ({ratio}){at}")
     if row.check is not None:
         parts.append(f"error {row.check.error:.1e} of {row.check.bound:.1e} allowed")
     if parts:

@@ -77,6 +77,7 @@ def _variables(full: Document, cut: Document, limit: int) -> Document:
         "full": full,
         "limit": limit,
         "timed": any(n["before"] or n["after"] for n in full["nodes"]),
+        "several": any(n["inputs"] for n in full["nodes"]),
         "verdict": verdict(full),
         "facts": facts(full),
         "model_chart": model_bars(cut),

@@ -104,9 +104,10 @@ def refusal_text(refusal: Refusal) -> str:
 
 def print_candidates(console: Console, decision: Decision) -> None:
     """Every form weighed for a node, a line each."""
+    at = f", at {decision.inputs}" if decision.inputs else ""
     console.print(
         f"{escape(decision.path)} on {decision.target}: {decision.form or 'unchanged'}, "
-        f"{decision.reason.id} {REASONS[decision.reason.id].title}"
+        f"{decision.reason.id} {REASONS[decision.reason.id].title}{escape(at)}"
     )
     for c in decision.candidates:
         if c.work is not None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from typing import Any
 
 import onnx_ir as ir
 
 from convt_onnx._version import __version__
+from convt_onnx.costs import costs_at, item_bytes
 from convt_onnx.decision import Decision
-from convt_onnx.forms import Setting
+from convt_onnx.forms import FORMS, Setting
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode
 from convt_onnx.graph.quantised import Grid
 from convt_onnx.reasons import Refusal
@@ -93,6 +94,26 @@ def make_job(
         "forms": {f: [works[f].macs, works[f].elements] for f in forms},
     }
     return Job(read, weighed.setting, activation, forms, shapes, least, key)
+
+
+def at_sizes(decision: Decision, x_shape: Shape, inputs: str) -> Decision:
+    """A decision with the costs and the work of its forms at one shape of x.
+
+    Args:
+        decision: What is expected of a node, or was decided for it.
+        x_shape: The shape.
+        inputs: The set of the model's input sizes that makes it, where there are several.
+    """
+    spec = decision.spec
+    if spec is None:
+        return decision
+    batch, _, *sizes = x_shape
+    candidates = tuple(
+        c if c.work is None else replace(c, work=FORMS[c.form].work(spec, batch, sizes))
+        for c in decision.candidates
+    )
+    costs = costs_at(spec, batch, sizes, item_bytes(decision.dtype))
+    return replace(decision, candidates=candidates, costs=costs, inputs=inputs, assumed_sizes=None)
 
 
 def _grid_key(grid: Grid | None) -> list[Any] | None:

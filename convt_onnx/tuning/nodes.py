@@ -23,12 +23,13 @@ from convt_onnx.targets import Target
 from convt_onnx.tuning.cache import TimingCache
 from convt_onnx.tuning.choosing import Measured, Pick, choose, measured, undecided
 from convt_onnx.tuning.extract import node_model
-from convt_onnx.tuning.jobs import Job, Outcome, Weighed, make_job
+from convt_onnx.tuning.jobs import Job, Outcome, Weighed, at_sizes, make_job
 from convt_onnx.tuning.options import TuneOptions
 from convt_onnx.tuning.race import Limits, Loader, Race
 from convt_onnx.tuning.runtime import Runtime
 from convt_onnx.tuning.sizes import ModelInputs, Shape, node_shapes
 from convt_onnx.tuning.times import Attempt, FormTiming, ModelTiming, NodeTiming, Tuning
+from convt_onnx.verify.inputs import sizes_text
 from convt_onnx.verify.session import Arrays, RunError, Source
 
 # Of the whole time, for single nodes; the rest is for the whole model.
@@ -235,9 +236,11 @@ class NodeTuner:
         if put_back and not outcome.heats:
             return replace(expected, form="keep", reason=Refusal("CT603"))
         if outcome.refusal is not None:
+            expected = self._at_set(expected, job, 0)
             predicted = self.predictor.applied(expected, job.node, job.setting, job.shapes[0])
             return replace(predicted, reason=outcome.refusal)
         pick = choose(outcome.heats, self.weights(len(outcome.heats)))
+        expected = self._at_set(expected, job, pick.deciding)
         node_timing = _node_timing(expected, job, outcome, pick)
         self.timings[expected.path] = node_timing
         form, reason = pick.form, _reason(job.forms[0], pick.form)
@@ -250,6 +253,12 @@ class NodeTuner:
             before=node_timing.time_of("keep"),
             after=node_timing.time_of(form),
         )
+
+    def _at_set(self, decision: Decision, job: Job, number: int) -> Decision:
+        """With what it costs in one of the sets of sizes."""
+        several = len(set(job.shapes)) > 1
+        inputs = sizes_text(self.inputs.sets[number].shapes) if several else ""
+        return at_sizes(decision, job.shapes[number], inputs)
 
 
 def _is_open(w: Weighed, read: ConvTransposeNode) -> bool:

@@ -77,6 +77,14 @@ def test_a_node_that_was_put_back_says_so(result):
     assert "(put back)" in shown(put_back, width=60)
 
 
+def test_the_set_of_sizes_that_times_are_of_is_named_where_there_are_several(result):
+    assert "times at" not in shown(result)
+    first, second = result.decisions
+    several = replace(result, decisions=(first, replace(second, inputs="x:2,6,9,7")))
+    assert cells(shown(several), "down")[-2] == "x:2,6,9,7"
+    assert re.search(r"×\) at x:2,6,9,7", shown(several, width=60))
+
+
 def test_a_dry_run_has_no_size_after(tmp_path):
     text = shown(untimed(tmp_path, dry_run=True))
     assert cells(text, "size")[-1] == "-"

@@ -120,6 +120,16 @@ def test_a_page_says_why_nothing_was_verified(tmp_path):
     assert "Nothing was changed, so there was nothing to verify" in tree.one("main").text
 
 
+def test_the_set_of_sizes_that_times_are_of_is_named_where_there_are_several(result):
+    _, tree = shown(result)
+    assert tree.all("td", data_label="times at") == []
+    named = tuple(replace(d, inputs=f"x:{i},6,9,7") for i, d in enumerate(result.decisions))
+    _, tree = shown(replace(result, decisions=named))
+    assert [c.text for c in tree.all("td", data_label="times at")] == ["x:0,6,9,7", "x:1,6,9,7"]
+    assert "One call at x:1,6,9,7, with batch" in tree.one("section", aria_labelledby="nodes").text
+    assert "up · x:0,6,9,7" in tree.one("section", aria_labelledby="time").text
+
+
 def test_a_target_without_a_runtime_here_has_no_peaks(tmp_path):
     assert peaks_for(untimed(tmp_path, target="portable")) is None
     assert peaks_for(untimed(tmp_path, model(EMPTY))) is None

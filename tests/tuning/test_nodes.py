@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import onnx
 import pytest
 
 from convt_onnx.errors import MissingPartError
+from convt_onnx.forms import FORMS
+from convt_onnx.report.gathering import node_rows
 from convt_onnx.tuning.options import SizeSet, TuneOptions
 from convt_onnx.verify import VerifyOptions
 
@@ -196,6 +199,51 @@ def test_open_sizes_are_those_of_the_user(tuned):
     assert all(len(f.times) == 2 for f in node.forms)
     assert [m.inputs for m in result.tuning.models] == ["x:2,3,5,6", "x:1,3,9,8"]
     assert result.tuning.rule == "worst"
+
+
+def both(*, tune=None, text=OPEN, **seconds):
+    """Two sets of sizes, and a form that gains less at the second than at the first."""
+    sizes = (SizeSet({"x": (2, 3, 5, 6)}), SizeSet({"x": (1, 3, 9, 8)}))
+    speed = by_size({"keep": 2.0, "phases": 1.5}, {"keep": 2.0, "phases": 1.0})
+    tune = tune or TuneOptions(seconds=1e9)
+    return model(text, w=W), speed, replace(tune, sizes=sizes)
+
+
+def test_times_and_work_of_a_node_are_of_one_set_that_is_named(tuned):
+    proto, speed, tune = both()
+    result = tuned(proto, speed, tune=tune)
+    (decision,) = result.decisions
+    assert decision.inputs == "x:1,3,9,8"
+    assert decision.before.median_us / decision.after.median_us == pytest.approx(2 / 1.5)
+    assert (decision.costs.batch, decision.costs.sizes) == (1, (9, 8))
+    works = {c.form: c.work for c in decision.candidates if c.work is not None}
+    assert works == {f: FORMS[f].work(decision.spec, 1, (9, 8)) for f in works}
+    assert len(works) > 2
+    (row,) = node_rows(result.decisions, None, result.tuning)
+    assert (row.inputs, row.costs) == ("x:1,3,9,8", decision.costs)
+
+
+@pytest.mark.parametrize(
+    ("text", "tune", "inputs"),
+    [
+        (OPEN, TuneOptions(enabled=False), "x:2,3,5,6"),
+        (OPEN, TuneOptions(seconds=1e-9), "x:2,3,5,6"),
+        (ONE.replace("[1,3,7,5] x", "[1,3,7,5] x, float[N] z"), TuneOptions(enabled=False), ""),
+    ],
+)
+def test_where_nothing_is_timed_the_set_that_costs_are_of_is_named(tuned, text, tune, inputs):
+    proto, speed, tune = both(tune=tune, text=text)
+    if not inputs:
+        tune = replace(tune, sizes=(SizeSet({"z": (3,)}), SizeSet({"z": (4,)})))
+    (decision,) = tuned(proto, speed, tune=tune).decisions
+    assert decision.inputs == inputs
+    assert decision.costs.sizes == ((5, 6) if inputs else (7, 5))
+
+
+def test_one_set_needs_no_name(tuned):
+    (decision,) = tuned(model(OPEN, w=W), by_form(FASTER)).decisions
+    assert decision.inputs == ""
+    assert decision.costs.sizes == (128, 96)
 
 
 def test_open_sizes_are_those_that_are_verified(tuned):
