@@ -132,6 +132,14 @@ def read_operand(value: ir.Value, ir_version: int, shapes: Shapes) -> Operand | 
     return RuntimeOperand(value, tuple(static), is_overridable(value, ir_version))
 
 
+def operand_kind(operand: Operand | None) -> str | list[str | int | bool | None] | None:
+    """What a runtime tells operands of one shape apart by, as JSON holds it."""
+    if isinstance(operand, QuantisedOperand):
+        integers = operand.integers.tensor.dtype.name
+        return ["QuantisedOperand", integers, operand.axis, operand.zero_point is not None]
+    return None if operand is None else type(operand).__name__
+
+
 def float_attribute(node: ir.Node, name: str, default: float) -> float:
     """The attribute's value, the default where the node does not say it."""
     return node.attributes[name].as_float() if name in node.attributes else default

@@ -12,6 +12,7 @@ from convt_onnx.costs import cost_shape
 from convt_onnx.decision import Decision
 from convt_onnx.forms import Setting
 from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.graph.operands import operand_kind
 from convt_onnx.prediction.cuda_rules import by_rule
 from convt_onnx.prediction.features import node_features
 from convt_onnx.prediction.table import cost_table
@@ -79,7 +80,7 @@ class Predictor:
     ) -> dict[str, float]:
         """Microseconds by form, of those that can be predicted."""
         works = {c.form: asdict(c.work) for c in decision.candidates if c.work is not None}
-        kinds = [type(node.weight).__name__, node.bias is not None, str(node.dtype)]
+        kinds = [operand_kind(node.weight), node.bias is not None, str(node.dtype)]
         key = json.dumps([asdict(node.spec), kinds, setting.opset, list(x_shape), works])
         if key not in self._known:
             pairs = self._predicted(list(works), node, setting, x_shape)

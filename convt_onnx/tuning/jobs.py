@@ -13,6 +13,7 @@ from convt_onnx.costs import costs_at, item_bytes
 from convt_onnx.decision import Decision
 from convt_onnx.forms import FORMS, Setting
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode
+from convt_onnx.graph.operands import operand_kind
 from convt_onnx.graph.quantised import Grid
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
@@ -87,8 +88,8 @@ def make_job(
         "spec": asdict(read.spec),
         "dtype": None if read.dtype is None else read.dtype.name,
         "x_shapes": list(shapes),
-        "weight": type(read.weight).__name__,
-        "bias": None if read.bias is None else type(read.bias).__name__,
+        "weight": operand_kind(read.weight),
+        "bias": operand_kind(read.bias),
         "grids": [_grid_key(read.x_grid), _grid_key(read.y_grid)],
         "behind": None if activation is None else activation.op_type,
         "forms": {f: [works[f].macs, works[f].elements] for f in forms},

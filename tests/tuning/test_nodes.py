@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import onnx
 import pytest
 
@@ -77,6 +78,18 @@ def test_other_sizes_are_timed_anew(tuned):
     assert shapes == {"a": ((1, 4, 7, 5),), "b": ((1, 4, 6, 9),)}
     names = [p.graph.input[0].type.tensor_type.shape.dim for p in of_one_node(tuned.loaded)]
     assert {tuple(d.dim_value for d in dims) for dims in names} == {(1, 4, 7, 5), (1, 4, 6, 9)}
+
+
+@pytest.mark.parametrize("axes, jobs", [((1, 1), 1), ((1, 0), 2)])
+def test_weights_with_scales_along_other_axes_are_timed_apart(tuned, axes, jobs):
+    text = """g (float[1,4,7,5] x) => (float[A,B,C,D] y, float[E,F,G,H] v) {
+      d = DequantizeLinear <axis=%d> (q, s) e = DequantizeLinear <axis=%d> (q, s)
+      [a] y = ConvTranspose <strides=[2,2]> (x, d)
+      [b] v = ConvTranspose <strides=[2,2]> (x, e) }"""
+    arrays = {"q": (50 * array(4, 4, 4, 3)).astype(np.int8), "s": abs(array(4)) + 1}
+    result = tuned(model(text % axes, **arrays), by_form(FASTER))
+    assert len(result.tuning.nodes) == 2
+    assert len(list((tuned.folder / "cache").iterdir())) == jobs
 
 
 def test_a_second_run_reads_the_cache(tuned):
