@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.passes.base import Context
 from convt_onnx.passes.lower import Lower
-from convt_onnx.placement import OffDevice
 from convt_onnx.plugin_node import DOMAIN
 from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.verify import Verification
@@ -34,6 +35,7 @@ def notes_on(
         notes.append(f"nodes of {DOMAIN} that this version did not write: {', '.join(foreign)}")
     notes += _applies_nowhere(context)
     notes += _off_device(context)
+    notes += _gaps(context)
     notes += _without_plugin(context)
     main = {n.path for n in context.nodes}
     inner = [d.path for d in context.decisions if d.form is not None and d.path not in main]
@@ -63,19 +65,37 @@ def _applies_nowhere(context: Context) -> list[str]:
 
 
 def _off_device(context: Context) -> list[str]:
-    """The nodes that left the device; those beyond a few of one reason are counted."""
-    by_reason: dict[str, list[OffDevice]] = {}
-    for away in context.off_device:
-        by_reason.setdefault(away.reason.id, []).append(away)
-    notes = []
-    for id, nodes in by_reason.items():
-        title = REASONS[id].title
-        notes += [
-            f"{n.node} {title} ({n.reason.detail}) in the original" for n in nodes[:NAMED_EACH]
-        ]
-        if len(nodes) > NAMED_EACH:
-            notes.append(f"{len(nodes) - NAMED_EACH} more: {title}; `inspect` names them")
-    return notes
+    """The nodes that left the device."""
+    return _few_of_each(
+        (a.reason.id, f"{a.node} {REASONS[a.reason.id].title} ({a.reason.detail}) in the original")
+        for a in context.off_device
+    )
+
+
+def _gaps(context: Context) -> list[str]:
+    """The nodes that the target's parser or builder does not take, or takes for something else."""
+    return _few_of_each(
+        (
+            g.reason.id,
+            f"{g.node}, unmodified, would be {g.effect}: {g.reason.id} "
+            f"{REASONS[g.reason.id].title} ({g.reason.detail})",
+        )
+        for g in context.gaps
+    )
+
+
+def _few_of_each(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """Those beyond a few of one reason are counted."""
+    by_reason: dict[str, list[str]] = {}
+    for id, note in notes:
+        by_reason.setdefault(id, []).append(note)
+    kept = []
+    for id, each in by_reason.items():
+        kept += each[:NAMED_EACH]
+        if len(each) > NAMED_EACH:
+            more = len(each) - NAMED_EACH
+            kept.append(f"{more} more: {REASONS[id].title}; `inspect` names them")
+    return kept
 
 
 def _without_plugin(context: Context) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from convt_onnx import model_io
 from convt_onnx.collector import collector_paused
 from convt_onnx.errors import UsageError
+from convt_onnx.gaps import find_gaps
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.passes.base import Context, Pass
 from convt_onnx.passes.canonical_pads import CanonicalPads
@@ -94,6 +95,7 @@ def _run(
     dump: Path | None,
 ) -> bool:
     context.shapes = shapes_of(loaded)
+    context.gaps = tuple(find_gaps(loaded.model, context.shapes, context.target))
     modified = False
     for number, cls in enumerate(_in_rounds(passes, context)):
         progress(cls.name)

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convt_onnx.decide import Choice
 from convt_onnx.decision import Decision
+from convt_onnx.gaps import Gap
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import Shapes
 from convt_onnx.placement import OffDevice
@@ -41,6 +42,7 @@ class Context:
         choice: What the user asked for.
         dequantize: Whether quantised weights become float ones.
         off_device: The nodes that the target's device would not run as they were.
+        gaps: What the target would refuse or get wrong in the model as it was read.
         decisions: One for each ConvTranspose, filled by the pass that lowers them.
         nodes: The nodes of the main graph as they were before that, for verification.
         changes: What each pass did, by pass name.
@@ -59,6 +61,7 @@ class Context:
     misses: list[Miss] = field(default_factory=list)
     dequantize: bool = False
     off_device: tuple[OffDevice, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     tuner: NodeTuner | None = None
     predictor: Predictor | None = None
     plugin: bool = False

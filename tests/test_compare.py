@@ -226,7 +226,7 @@ def test_hostile_names_are_not_markup(convt, source, tmp_path):
     path = write(proto, tmp_path, "[b].onnx")
     done = convt("compare", path, path, "-v")
     assert done.code == 0
-    assert "[bold red]x[/]: same" in done.out
+    assert "'[bold red]x[/]': same" in done.out
     assert "'[/nothing]'" in done.out
     assert "[b].onnx" in done.out
     assert onnx.load(path).graph.node[0].name == "[bold red]x[/]"

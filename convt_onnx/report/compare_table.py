@@ -10,7 +10,7 @@ from rich.console import Console
 
 from convt_onnx.comparison import ModelComparison, ModelFacts, NodeChange
 from convt_onnx.report.geometry import geometry_text
-from convt_onnx.report.printable import escape
+from convt_onnx.report.printable import escape, node_text
 from convt_onnx.report.tables import new_table
 from convt_onnx.report.units import size_text
 
@@ -32,7 +32,7 @@ def compare_table(console: Console, result: ModelComparison, *, verbose: bool) -
     if same and not verbose:
         console.print(f"\n{same} of {len(result.nodes)} ConvTranspose nodes are the same")
     for path in result.added:
-        console.print(f"\n{escape(path)} is new")
+        console.print(f"\n{node_text(path)} is new")
 
 
 def _facts_table(console: Console, result: ModelComparison) -> None:
@@ -61,7 +61,7 @@ def _fact_rows(a: ModelFacts, b: ModelFacts) -> Iterator[tuple[str, str, str]]:
 
 
 def _print_node(console: Console, node: NodeChange) -> None:
-    console.print(f"\n{escape(node.path)}: {node.status}", style="bold")
+    console.print(f"\n{node_text(node.path)}: {node.status}", style="bold")
     if node.status == "unknown":
         console.print(f"  {geometry_text(node.spec_before)}")
         console.print(escape(f"  {node.note}"))

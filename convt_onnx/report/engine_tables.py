@@ -9,7 +9,7 @@ from convt_onnx.engine.layers import Layer
 from convt_onnx.engine.options import BuildResult
 from convt_onnx.engine.profiles import Range
 from convt_onnx.report.geometry import geometry_text
-from convt_onnx.report.printable import escape
+from convt_onnx.report.printable import escape, node_text
 from convt_onnx.report.tables import why_text
 from convt_onnx.report.units import size_text
 
@@ -25,7 +25,7 @@ def build_table(console: Console, result: BuildResult, *, verbose: bool) -> None
     if result.decisions:
         console.print("nodes", style="bold")
     for d in result.decisions:
-        console.print(f"  {escape(d.path)}", soft_wrap=True)
+        console.print(f"  {node_text(d.path)}", soft_wrap=True)
         console.print(f"    {geometry_text(d.spec)} -> {d.form or 'unchanged'}")
         console.print(f"    {escape(why_text(d))}")
     refused = {c.layer for c in result.checks if not c.ok}

@@ -11,7 +11,7 @@ from convt_onnx.optimization import OptimizeResult
 from convt_onnx.reasons import REASONS
 from convt_onnx.report.contents import NodeRow
 from convt_onnx.report.gathering import node_rows, tried
-from convt_onnx.report.printable import escape
+from convt_onnx.report.printable import escape, node_text
 from convt_onnx.report.tables import (
     SPEED_LEGEND,
     new_table,
@@ -61,7 +61,7 @@ def _node_table(console: Console, rows: Sequence[NodeRow]) -> None:
     at = ("times at",) if timed and several else ()
     table = new_table("node", "geometry", "form", "why", *times, *at, "max |error|")
     for row in rows:
-        cells = [escape(row.path), row.geometry, _form(row), escape(_why(row))]
+        cells = [node_text(row.path), row.geometry, _form(row), escape(_why(row))]
         cells += _times(row) if timed else []
         cells += [escape(row.inputs or "-")] if at else []
         cells.append("-" if row.check is None else f"{row.check.error:.1e}")
@@ -70,7 +70,7 @@ def _node_table(console: Console, rows: Sequence[NodeRow]) -> None:
 
 
 def _node_lines(console: Console, row: NodeRow) -> None:
-    console.print(f"\n{row.number}. {escape(row.path)}", style="bold")
+    console.print(f"\n{row.number}. {node_text(row.path)}", style="bold")
     console.print(f"   {row.geometry} -> {_form(row)}")
     console.print(escape(f"   {_why(row)}"))
     parts = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from rich import markup
 
@@ -18,6 +19,11 @@ def printable(text: str) -> str:
 def escape(text: str) -> str:
     """`printable`, with rich's markup taken literally."""
     return markup.escape(printable(text))
+
+
+def node_text(path: str) -> str:
+    """A node's name as a shell takes it, quoted where it must be: `--skip` is often pasted."""
+    return escape(shlex.quote(path))
 
 
 def _spelt(match: re.Match[str]) -> str:

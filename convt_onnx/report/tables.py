@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Console
@@ -15,7 +15,7 @@ from convt_onnx.passes.base import Miss
 from convt_onnx.placement import OffDevice
 from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.report.geometry import epilogue_text, geometry_text
-from convt_onnx.report.printable import escape
+from convt_onnx.report.printable import escape, node_text
 from convt_onnx.report.units import allowance_text, size_text
 from convt_onnx.verify import NodeCheck, Verification
 from convt_onnx.verify.compare import OWN_TYPE
@@ -35,7 +35,7 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
     for other in result.left_alone:
         console.print(escape(f"{other.node or '?'}: left alone: {refusal_text(other.reason)}"))
     for n in result.nodes:
-        _print_node(console, n)
+        _print_node(console, n, _repaired(result, n.path))
         _print_away(console, [away for away in result.off_device if away.node == n.path])
         _print_gaps(console, [g for g in result.gaps if g.node == n.path])
         if verbose:
@@ -53,24 +53,43 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
 
 def _print_away(console: Console, away: Sequence[OffDevice]) -> None:
     for one in away:
-        console.print(escape(f"  {one.target:12} as it is: {refusal_text(one.reason)}"))
+        console.print(escape(f"  {one.target:12} unmodified: {refusal_text(one.reason)}"))
 
 
 def _print_gaps(console: Console, gaps: Sequence[Gap]) -> None:
     for gap in gaps:
-        text = f"as it is {gap.effect}: {refusal_text(gap.reason)}"
+        text = f"unmodified: would be {gap.effect}: {refusal_text(gap.reason)}"
         console.print(escape(f"  {gap.target:12} {text}"), style="yellow")
 
 
-def _print_node(console: Console, node: NodeReport) -> None:
-    """A few lines, each short enough for 80 columns where names are."""
-    console.print(f"\n{escape(node.path)}", style="bold")
+def _repaired(result: Inspection, path: str) -> Mapping[str, list[str]]:
+    """By target, ids of what would go wrong with a node as it stands in the file."""
+    gaps = [g for g in result.gaps if g.effect != "narrowed"]
+    wrong: list[Gap | OffDevice] = [*result.off_device, *gaps]
+    found: dict[str, list[str]] = {}
+    for one in wrong:
+        if one.node == path:
+            found.setdefault(one.target, []).append(one.reason.id)
+    return found
+
+
+def _print_node(console: Console, node: NodeReport, repaired: Mapping[str, list[str]]) -> None:
+    """A few lines, each short enough for 80 columns where names are.
+
+    Args:
+        console: Where to.
+        node: The node.
+        repaired: By target, ids of what a rewritten node does not suffer from any more.
+    """
+    console.print(f"\n{node_text(node.path)}", style="bold")
     if node.spec is not None:
         console.print(f"  {geometry_text(node.spec)}, {node.weight} weight")
         console.print(escape(f"  {_shape(node.input_shape)} -> {_shape(node.output_shape)}"))
         console.print(f"  {_costs(node)}")
     for d in node.decisions:
-        console.print(f"  {d.target:12} {d.form or 'unchanged':15} {escape(why_text(d))}")
+        ids = ", ".join(repaired.get(d.target, ())) if d.form is not None else ""
+        why = why_text(d) + (f" (repaired: {ids})" if ids else "")
+        console.print(f"  {d.target:12} {d.form or 'unchanged':15} {escape(why)}")
 
 
 def _costs(node: NodeReport) -> str:
@@ -106,7 +125,7 @@ def print_candidates(console: Console, decision: Decision) -> None:
     """Every form weighed for a node, a line each."""
     at = f", at {decision.inputs}" if decision.inputs else ""
     console.print(
-        f"{escape(decision.path)} on {decision.target}: {decision.form or 'unchanged'}, "
+        f"{node_text(decision.path)} on {decision.target}: {decision.form or 'unchanged'}, "
         f"{decision.reason.id} {REASONS[decision.reason.id].title}{escape(at)}"
     )
     for c in decision.candidates:

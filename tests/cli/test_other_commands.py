@@ -47,6 +47,42 @@ def test_inspect_as_json(convt, source):
     assert all(len(d["candidates"]) > 5 for d in down["decisions"])
 
 
+SHIFTED = "[up] y = ConvTranspose <output_shape=[10,15], strides=[2,2]> (x, w)"
+
+
+@pytest.fixture
+def shifted(tmp_path):
+    """A model with a node that TensorRT reads wrongly."""
+    text = f"g (float[2,4,5,7] x) => (float[A,B,C,D] y) {{ {SHIFTED} }}"
+    return write(model(text, w=array(4, 3, 3, 4)), tmp_path, "shifted.onnx")
+
+
+def test_inspect_tells_what_a_rewrite_repairs(convt, shifted):
+    lines = convt("inspect", shifted).out.splitlines()
+    (decision,) = [x for x in lines if x.startswith("  tensorrt-rtx keep")]
+    assert decision.endswith("(repaired: CT505)")
+    (gap,) = [x for x in lines if x.startswith("  tensorrt-rtx unmodified:")]
+    assert "unmodified: would be wrong: CT505 TensorRT shifts an output_shape" in gap
+    assert not any("repaired" in x for x in lines if x.startswith("  ort-cpu"))
+
+
+def test_optimize_tells_what_was_wrong(convt, shifted, tmp_path):
+    out = tmp_path / "out.onnx"
+    done = convt("optimize", shifted, "-o", out, "--target", "tensorrt-rtx")
+    assert "note: up, unmodified, would be wrong: CT505 TensorRT shifts" in done.err
+    assert "CT505" not in convt("optimize", out, "--target", "tensorrt-rtx", "--dry-run").err
+    assert "CT505" not in convt("optimize", shifted, "--target", "portable", "--dry-run").err
+
+
+def test_names_of_nodes_are_shown_as_a_shell_takes_them(convt, tmp_path):
+    text = "g (float[2,3,7] x) => (float[A,B,C] y) { y = ConvTranspose (x, w) }"
+    source = write(model(text, w=array(3, 4, 5)), tmp_path, "unnamed.onnx")
+    out = convt("inspect", source).out.splitlines()
+    assert "'ConvTranspose->y'" in out
+    done = convt("optimize", source, "--target", "portable", "--skip", "ConvTranspose->y")
+    assert "'ConvTranspose->y'" in done.err
+
+
 def test_inspect_a_model_without_any(convt, tmp_path):
     source = write(model("g (float[2] x) => (float[2] y) { y = Relu (x) }"), tmp_path)
     assert "0 ConvTranspose of 1 nodes" in convt("inspect", source).out
