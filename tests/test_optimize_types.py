@@ -122,6 +122,43 @@ def test_portable_models_keep_their_element_type(optimized, kind):
     assert found.result.verification.arithmetic == "float32 twin"
 
 
+NARROW = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+BN = "y = BatchNormalization (u, scale, shift, mean, var)"
+FOLDED = {
+    "BatchNormalization": f"u = ConvTranspose <strides=[2,2]> (x, w) {BN}",
+    "Mul": "u = ConvTranspose <strides=[2,2]> (x, w) y = Mul (u, c)",
+    "weight_norm": """n = ReduceL2 <axes=[1,2,3]> (w) d = Div (w, n) v = Mul (d, gain)
+        y = ConvTranspose <strides=[2,2]> (x, v)""",
+    "five layers": " ".join(
+        f"u{i} = ConvTranspose <pads=[1,1,1,1]> (h{i}, w)"
+        f" n{i} = BatchNormalization (u{i}, scale, shift, mean, var) h{i + 1} = Relu (n{i})"
+        for i in range(5)
+    ).replace("h0", "x")
+    + " y = Identity (h5)",
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", NARROW)
+@pytest.mark.parametrize("name", FOLDED)
+def test_narrow_weights_are_rounded_once_more_where_something_is_folded(
+    optimized, name, kind, target
+):
+    parts = {
+        n: abs(array(8, seed=i)) + 0.3 for i, n in enumerate(("scale", "shift", "mean", "var"))
+    }
+    parts |= {"w": array(8, 8, 3, 3) / 6, "c": array(8, 1, 1), "gain": abs(array(8, 1, 1, 1))}
+    nodes = FOLDED[name]
+    held = {n: a.astype(NARROW[kind]) for n, a in parts.items() if n in nodes}
+    text = f"g ({kind}[N,8,H,W] x) => ({kind}[A,B,C,D] y) {{ {nodes} }}"
+    opset = 22 if kind == "bfloat16" else 17
+    if name == "weight_norm" and opset > 17:
+        text, held["axes"] = text.replace(" <axes=[1,2,3]> (w)", " (w, axes)"), np.arange(1, 4)
+    found = optimized(model(text, opset=opset, ir_version=10, **held), target)
+    assert any("folded" in line for lines in found.result.changes.values() for line in lines)
+    assert found.result.verification.ok
+
+
 def test_double_is_left_alone_where_nothing_computes_it(optimized):
     found = optimized(half(NODE, "double", **PARTS), "ort-cpu")
     assert found.forms == {"a": None}

@@ -15,7 +15,7 @@ from convt_onnx.engine.simulate_plugins import plugin_rules
 from convt_onnx.verify import Source, VerifyOptions
 from convt_onnx.verify.compare import Comparison, compare
 from convt_onnx.verify.session import Arrays, RunError
-from convt_onnx.verify.twin import float32_twin, other_floats
+from convt_onnx.verify.twin import coarsest_step, float32_twin, other_floats
 from convt_onnx.verify.verification import quantises, run_on_some, tolerance_for
 
 # What NumPy does in some seconds.
@@ -53,6 +53,7 @@ def prove(
     """
     original, rewritten = _source(source), _source(parsed)
     quantised = quantises(original.proto)
+    tolerance = tolerance_for(options, quantised, step=coarsest_step(original.proto))
     if other_floats(original.proto):
         original, rewritten = float32_twin(original), float32_twin(rewritten)
         twin = folder / "twin.onnx"
@@ -68,7 +69,6 @@ def prove(
         got = simulate(network, feeds, max_macs=MAX_MACS, plugins=rules)
     except (SimulationGapError, RunError) as error:
         return Proof(None, (), f"{error.what}: {error.where}")
-    tolerance = tolerance_for(options, quantised)
     outputs = tuple(compare(n, got.get(n), wanted[n], tolerance) for n in wanted)
     return Proof(all(c.ok for c in outputs), outputs)
 

@@ -46,6 +46,17 @@ HALF = Tolerance(relative_atol=0.02, rtol=0.02, share=0.001)
 QUANTISED = Tolerance(relative_atol=1 / 16, share=0.001)
 
 
+# Steps of a narrow float that a rewritten model may be apart from the original: every weight that
+# something is folded into is rounded once more, and five such layers were seen one step apart.
+FOLDED_STEPS = 4
+
+
+def folded_in(step: float) -> Tolerance:
+    """For weights and biases that are rounded to floats of that relative `step` when folded."""
+    share = FOLDED_STEPS * step
+    return Tolerance(rtol=max(1e-4, share), relative_atol=max(1e-4, share))
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One pair of tensors. `index` is where the difference is largest, `excess` is the largest

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from convt_onnx.verify.narrow import round_constants
+from convt_onnx.verify.narrow import NARROW, round_constants
 from convt_onnx.verify.session import Source
 
 OTHER_FLOATS = frozenset(
@@ -25,9 +26,25 @@ OTHER_FLOATS = frozenset(
 _TYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype"})
 
 
+Holder = onnx.TensorProto | onnx.AttributeProto | onnx.TypeProto.Tensor
+
+
 def other_floats(proto: onnx.ModelProto) -> bool:
     """Whether any tensor, type or cast of the model is a float other than float32."""
     return any(True for _ in _occurrences(proto))
+
+
+def coarsest_step(proto: onnx.ModelProto) -> float:
+    """Distance of 1 to the next number in the model's narrowest float; 0 where none is narrow."""
+    kinds = {_kind(holder) for holder in _occurrences(proto)}
+    steps = (float(ml_dtypes.finfo(t).eps) for k, t in NARROW.items() if k in kinds)
+    return max(steps, default=0.0)
+
+
+def _kind(holder: Holder) -> int:
+    if isinstance(holder, onnx.TensorProto):
+        return holder.data_type
+    return holder.i if isinstance(holder, onnx.AttributeProto) else holder.elem_type
 
 
 def float32_twin(source: Source) -> Source:
@@ -48,9 +65,6 @@ def float32_twin(source: Source) -> Source:
 def _convert_tensor(tensor: onnx.TensorProto, folder: Path) -> None:
     array = numpy_helper.to_array(tensor, base_dir=str(folder)).astype(np.float32)
     tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-
-
-Holder = onnx.TensorProto | onnx.AttributeProto | onnx.TypeProto.Tensor
 
 
 def _occurrences(proto: onnx.ModelProto) -> Iterable[Holder]:

@@ -19,11 +19,12 @@ from convt_onnx.verify.compare import (
     Comparison,
     Tolerance,
     compare,
+    folded_in,
 )
 from convt_onnx.verify.inputs import TYPES, Inputs, InputShapes, candidates, from_file
 from convt_onnx.verify.nodes import NodeCheck, check_nodes
 from convt_onnx.verify.session import SIZES_HELP, Arrays, RunError, Runner, Source
-from convt_onnx.verify.twin import float32_twin, other_floats
+from convt_onnx.verify.twin import coarsest_step, float32_twin, other_floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def verify(
     twins = other_floats(original.proto)
     original, rewritten = map(float32_twin, own) if twins else own
     inputs, wanted, refused = _run_original(original, rewritten, options)
-    tolerance = tolerance_for(options, quantised)
+    tolerance = tolerance_for(options, quantised, step=coarsest_step(own[0].proto))
     outputs = () if refused else _compared(rewritten, inputs.arrays, wanted, tolerance)
     notes = _notes(outputs, refused, quantised=quantised, twins=twins)
     if twins:
@@ -200,15 +201,18 @@ def quantises(proto: onnx.ModelProto) -> bool:
     return any("QuantizeLinear" in node.op_type for node in proto.graph.node)
 
 
-def tolerance_for(options: VerifyOptions, quantised: bool, *, narrow: bool = False) -> Tolerance:
+def tolerance_for(
+    options: VerifyOptions, quantised: bool, *, narrow: bool = False, step: float = 0.0
+) -> Tolerance:
     """The user's tolerance, completed by what suits the model.
 
     Args:
         options: What the user says.
         quantised: Whether the model quantises what it computes.
         narrow: Whether either side computes in a type narrower than float32.
+        step: `coarsest_step` of the original, where both sides compute in float32.
     """
-    default = HALF if narrow else QUANTISED if quantised else Tolerance()
+    default = HALF if narrow else QUANTISED if quantised else folded_in(step)
     rtol = default.rtol if options.rtol is None else options.rtol
     return replace(default, atol=options.atol, rtol=rtol)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -180,6 +181,17 @@ def test_half_precision_is_compared_in_float32(verified):
     assert result.ok
     assert result.arithmetic == "float32 twin"
     assert not verified(model(text, w=w), model(text.replace("Relu", "Abs"), w=w)).ok
+
+
+@pytest.mark.parametrize(("kind", "step"), [("float16", 2**-10), ("bfloat16", 2**-7)])
+def test_weights_of_a_narrow_float_may_be_some_steps_apart(verified, kind, step):
+    text, narrow = CHAIN.replace("float", kind), ml_dtypes.finfo(kind).dtype
+    before = model(text, opset=22, w=W.astype(narrow))
+    for steps, ok in ((1, True), (50, False)):
+        assert (
+            verified(before, model(text, opset=22, w=(W * (1 + steps * step)).astype(narrow))).ok
+            == ok
+        )
 
 
 def test_without_onnxruntime(verified, monkeypatch):
