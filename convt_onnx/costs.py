@@ -33,9 +33,10 @@ class Costs:
 def cost_shape(node: ConvTransposeNode) -> tuple[tuple[int, ...], bool]:
     """Shape of x to cost with, and whether any size was assumed.
 
-    A size is the model's, else what the user's inputs make of it, else assumed.
+    A size is the model's, else what the user's inputs or likely ones make of it, else assumed.
     """
     known = [node.batch, *node.sizes]
+    likely = node.usual_assumed and None in known
     if node.usual is not None:
         usual = (node.usual[0], *node.usual[2:])
         known = [u if n is None else n for n, u in zip(known, usual, strict=True)]
@@ -45,7 +46,7 @@ def cost_shape(node: ConvTransposeNode) -> tuple[tuple[int, ...], bool]:
         fallback if n is None else n
         for n, fallback in zip(known, (1, *(max(default, m) for m in least)), strict=True)
     )
-    return (batch, node.spec.in_channels, *sizes), None in known
+    return (batch, node.spec.in_channels, *sizes), likely or None in known
 
 
 def node_costs(node: ConvTransposeNode) -> Costs:

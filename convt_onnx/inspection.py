@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from convt_onnx import model_io, pipeline
@@ -21,6 +21,8 @@ from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.runtime_shapes import shapes_of
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.targets import TARGETS, get_target
+from convt_onnx.usual_sizes import usual_sizes
+from convt_onnx.verify.inputs import InputShapes, check_shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Inspection:
     """A model: size in bytes, nodes in all graphs, and a report for each ConvTranspose.
 
     `off_device` names each node that a target's device leaves to another, as the file is;
+    `input_shapes` are the sizes that nodes of open size are costed for, by input, and
+    `assumed` tells whether any of them is a likely one;
     `gaps` what TensorRT would refuse or get wrong in it, `left_alone` what is a transposed
     convolution but not the standard operator.
     """
@@ -56,12 +60,22 @@ class Inspection:
     off_device: tuple[OffDevice, ...] = ()
     left_alone: tuple[Miss, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    input_shapes: InputShapes = field(default_factory=dict)
+    assumed: bool = False
 
 
-def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
-    """Read a model and decide for each target (all by default); nothing is written.
+def inspect(
+    path: str | Path, targets: Sequence[str] = (), input_shapes: InputShapes | None = None
+) -> Inspection:
+    """Read a model and decide for each target; nothing is written.
 
     Weights that are computed from constants are folded first, as `optimize` does.
+
+    Args:
+        path: An ONNX file.
+        targets: Names of targets; all by default.
+        input_shapes: Sizes of the inputs that the model leaves open, by name, for costs alone;
+            likely ones by default.
 
     Raises:
         ModelError, GeometryError, UsageError: The model, a node or a target is wrong.
@@ -69,16 +83,20 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
     chosen = [get_target(t) for t in targets] or list(TARGETS.values())
     loaded = model_io.load(Path(path))
     model = loaded.model
+    given = input_shapes or {}
+    check_shapes(model.graph, given)
     node_count = sum(1 for _ in model.graph.all_nodes())
     reports: list[NodeReport] = []
+    context = Context(chosen[0], {}, Choice())
     alone = tuple(Miss(name, "read", why) for name, why in integer_variants(model))
     away = tuple(o for target in chosen for o in off_device(model, target))
     gaps: list[Gap] = []
     if loaded.has_conv_transpose:
         shapes = shapes_of(loaded)
         gaps = [g for target in chosen for g in find_gaps(model, shapes, target)]
-        context = Context(chosen[0], {}, Choice())
-        pipeline.run((*pipeline.PREPARATIONS, *pipeline.FOLDS), loaded, context)
+        passes = (*pipeline.PREPARATIONS, *pipeline.FOLDS)
+        modified = pipeline.run(passes, loaded, context)
+        context.usual = usual_sizes(loaded, context.shapes, given, changed=modified)
         predictors = [Predictor(t) for t in chosen]
         reports = [_report(f, model.ir_version, context, predictors) for f in find_nodes(model)]
     return Inspection(
@@ -91,6 +109,8 @@ def inspect(path: str | Path, targets: Sequence[str] = ()) -> Inspection:
         off_device=away,
         left_alone=alone,
         gaps=tuple(gaps),
+        input_shapes=context.usual.inputs,
+        assumed=context.usual.assumed,
     )
 
 
@@ -112,6 +132,8 @@ def _report(
     shapes = found.visible(context.shapes)
     misses = tuple(m for m in context.misses if m.node == found.path)
     read = read_node(found.node, found.path, ir_version, shapes)
+    if isinstance(read, ConvTransposeNode):
+        read = context.usual.of(read, found)
     decisions = tuple(_expected(found, read, p) for p in predictors)
     x = found.node.inputs[0]
     if isinstance(read, ConvTransposeNode):

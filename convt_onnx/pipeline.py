@@ -26,6 +26,7 @@ from convt_onnx.passes.standard_quantisers import StandardQuantisers
 from convt_onnx.passes.undo_crops import UndoCrops
 from convt_onnx.runtime_shapes import shapes_of
 from convt_onnx.suggest import did_you_mean
+from convt_onnx.usual_sizes import usual_sizes
 
 # What makes a node readable.
 PREPARATIONS: tuple[type[Pass], ...] = (
@@ -99,8 +100,8 @@ def _run(
     modified = False
     for number, cls in enumerate(_in_rounds(passes, context)):
         progress(cls.name)
-        if cls is Lower and context.given:
-            context.usual = shapes_of(loaded, changed=modified, given=context.given)
+        if cls is Lower:
+            context.usual = usual_sizes(loaded, context.shapes, context.given, changed=modified)
         if not cls(context)(loaded.model).modified:
             continue
         modified = True

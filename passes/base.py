@@ -17,6 +17,7 @@ from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 from convt_onnx.tuning.nodes import NodeTuner
+from convt_onnx.usual_sizes import UsualSizes
 from convt_onnx.verify.inputs import InputShapes
 
 
@@ -38,7 +39,7 @@ class Context:
         shapes: Inferred shapes by value name.
         given: Sizes of the model's inputs that the user gave, by name.
         given_name: Those sizes in words, where they are one of several sets.
-        usual: Shapes by value name at those sizes, for costs alone.
+        usual: Shapes at those sizes, for costs alone.
         choice: What the user asked for.
         dequantize: Whether quantised weights become float ones.
         off_device: The nodes that the target's device would not run as they were.
@@ -67,7 +68,7 @@ class Context:
     plugin: bool = False
     given: InputShapes = field(default_factory=dict)
     given_name: str = ""
-    usual: Shapes = field(default_factory=dict)
+    usual: UsualSizes = field(default_factory=UsualSizes)
 
     @property
     def plugin_naming(self) -> str:

@@ -113,7 +113,7 @@ class Lower(Pass):
         shapes = f.visible(self.context.shapes)
         read = read_node(f.node, f.path, model.ir_version, shapes)
         if isinstance(read, ConvTransposeNode):
-            read = replace(read, usual=self._usual(f, read))
+            read = self.context.usual.of(read, f)
         setting = self._setting(f, read, model.ir_version)
         decision = decide(read, self.context.target, setting, self.context.choice)
         if isinstance(read, ConvTransposeNode):
@@ -122,12 +122,6 @@ class Lower(Pass):
             inputs = "" if fixed else self.context.given_name
             decision = replace(decision, epilogue=epilogue, inputs=inputs)
         return Weighed(f, read, setting, decision)
-
-    def _usual(self, f: FoundNode, read: ConvTransposeNode) -> tuple[int | None, ...] | None:
-        shape = f.visible(self.context.usual).get(read.x_name)
-        if shape is None or len(shape) != 2 + len(read.sizes):
-            return None
-        return tuple(d if isinstance(d, int) else None for d in shape)
 
     def _stays(self, form: str, w: Weighed) -> bool:
         if isinstance(w.read, UnreadNode):

@@ -82,26 +82,15 @@ def _with_checks(function: F, *, several: bool) -> F:
         rtol: float | None,
         **others: Any,
     ) -> Any:
-        from convt_onnx.cli.sizes import parse_size_sets
+        from convt_onnx.cli.sizes import parse_one_set, parse_size_sets
         from convt_onnx.verify import VerifyOptions
 
+        if not several:
+            checks = VerifyOptions(inputs, parse_one_set(input_shapes), seed, atol, rtol)
+            return function(checks=checks, **others)
         sets = parse_size_sets(input_shapes)
         checks = VerifyOptions(inputs, sets[0].shapes, seed, atol, rtol)
-        if several:
-            return function(checks=checks, sizes=sets if input_shapes else (), **others)
-        if len(sets) > 1:
-            raise UsageError(
-                "one input has several shapes",
-                where=f"--input-shapes {' '.join(input_shapes)}",
-                help="one comparison takes one shape for each input",
-            )
-        if sets[0].weight is not None:
-            raise UsageError(
-                "a weight of sizes says nothing here",
-                where=f"--input-shapes {' '.join(input_shapes)}",
-                help="leave out the @ and what is behind it",
-            )
-        return function(checks=checks, **others)
+        return function(checks=checks, sizes=sets if input_shapes else (), **others)
 
     return cast("F", gathering)
 

@@ -10,6 +10,7 @@ from convt_onnx.errors import UsageError
 
 if TYPE_CHECKING:
     from convt_onnx.tuning.options import SizeSet
+    from convt_onnx.verify.inputs import InputShapes
 
 OPTION = "--input-shapes"
 
@@ -39,6 +40,28 @@ def parse_size_sets(texts: Sequence[str]) -> tuple[SizeSet, ...]:
         shapes = {name: shape for name, (shape, _) in chosen.items()}
         sets.append(SizeSet(shapes, next(iter(weights), None)))
     return tuple(sets)
+
+
+def parse_one_set(texts: Sequence[str]) -> InputShapes:
+    """Sizes where one set makes sense.
+
+    Raises:
+        UsageError: An input has several shapes, or there is a weight.
+    """
+    sets = parse_size_sets(texts)
+    if len(sets) > 1:
+        raise UsageError(
+            "one input has several shapes",
+            where=f"{OPTION} {' '.join(texts)}",
+            help="this command takes one shape for each input",
+        )
+    if sets[0].weight is not None:
+        raise UsageError(
+            "a weight of sizes says nothing here",
+            where=f"{OPTION} {' '.join(texts)}",
+            help="leave out the @ and what is behind it",
+        )
+    return sets[0].shapes
 
 
 def _parse(text: str) -> tuple[str, tuple[int, ...], float | None]:

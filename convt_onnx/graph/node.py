@@ -44,7 +44,8 @@ class ConvTransposeNode:
     `x_grid` and `y_grid` are what the input is dequantised from and the output quantised to.
     `open_channels`: the input's channel count is not in the model; it is the weight's.
     `absorbed`: what a form that computes more than the node replaces besides.
-    `usual`: shape of x at the sizes that the user gave, None where they gave none.
+    `usual`: shape of x at the sizes that the user gave or that are likely, None where nothing says
+    it; `usual_assumed`: whether any of those was not given.
     """
 
     node: ir.Node
@@ -64,6 +65,7 @@ class ConvTransposeNode:
     open_channels: bool = False
     absorbed: Absorbed | None = None
     usual: tuple[int | None, ...] | None = None
+    usual_assumed: bool = False
 
     def resolved(self, sizes: Sequence[int]) -> ConvTransposeSpec:
         """The geometry for input sizes: `spec`, and the late crop where there is one."""

@@ -32,6 +32,9 @@ def inspect_table(console: Console, result: Inspection, *, verbose: bool) -> Non
         f"{escape(str(result.path))}: {len(result.nodes)} ConvTranspose of {result.node_count} "
         f"nodes, {opsets}, IR {result.ir_version}, {size_text(result.bytes)}"
     )
+    if result.input_shapes:
+        how = "assumed; --input-shapes gives others" if result.assumed else "as given"
+        console.print(escape(f"costs are for {sizes_text(result.input_shapes)}, {how}"))
     for other in result.left_alone:
         console.print(escape(f"{other.node or '?'}: left alone: {refusal_text(other.reason)}"))
     for n in result.nodes:
@@ -97,9 +100,11 @@ def _costs(node: NodeReport) -> str:
     if c is None:
         return "costs unknown"
     exact, native = c.flops_exact / 1e6, c.flops_native / 1e6
-    text = f"{exact:,.2f} MFLOP ({native:,.2f} as GEMM and col2im), {c.bytes / 1024:,.1f} KiB"
-    sizes = "×".join(map(str, c.sizes))
-    return f"{text}, for an assumed batch {c.batch} of {sizes}" if c.assumed else text
+    text = f"{exact:,.2f} MFLOP ({native:,.2f} as GEMM and col2im)"
+    if not all(isinstance(d, int) for d in node.input_shape or (None,)):
+        sizes = f"length {c.sizes[0]:,}" if len(c.sizes) == 1 else "×".join(map(str, c.sizes))
+        text += f" at batch {c.batch}, {sizes}{' (assumed)' if c.assumed else ''}"
+    return f"{text}\n  {c.bytes / 1024:,.1f} KiB of input, weight and output"
 
 
 def _shape(shape: Sequence[object] | None) -> str:

@@ -10,14 +10,11 @@ from convt_onnx.costs import cost_shape
 from convt_onnx.errors import ConvtError
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.tuning.options import SizeSet
-from convt_onnx.verify.inputs import Inputs, candidates, from_file
+from convt_onnx.verify.inputs import LIKELY_BATCH, LIKELY_SIZES, Inputs, candidates, from_file
 from convt_onnx.verify.session import Arrays, RunError, Runner, Source
 from convt_onnx.verify.twin import float32_twin, other_floats
 
 Shape = tuple[int, ...]
-# For open spatial axes, what is likely first; unlike verification, not as small as possible.
-LIKELY_SIZES = ((128, 96, 32), (64, 64, 32), (256, 256, 64), (20, 24, 16), (13, 11, 9), (512, 512))
-LIKELY_BATCH = 1
 
 
 @dataclass(frozen=True, slots=True)

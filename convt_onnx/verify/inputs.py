@@ -24,6 +24,9 @@ MAX_ELEMENTS = 1 << 28
 # Sizes to try for open spatial axes: not square and odd first, then what strided encoders need.
 OPEN_SIZES = ((13, 11, 9), (20, 24, 16), (64, 96, 32), (128, 192, 64), (256, 256, 64), (512, 512))
 OPEN_BATCH = 2
+# The same for timing and costs, what is likely first; unlike for verification, not small.
+LIKELY_SIZES = ((128, 96, 32), (64, 64, 32), (256, 256, 64), (20, 24, 16), (13, 11, 9), (512, 512))
+LIKELY_BATCH = 1
 TYPES = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
@@ -145,6 +148,30 @@ def check_shapes(graph: ir.Graph, shapes: InputShapes) -> None:
     """
     wanted = {value.name or "": _dims(value) for value in graph.inputs}
     _check(wanted, shapes, "--input-shapes")
+
+
+def likely_shapes(graph: ir.Graph, given: InputShapes) -> tuple[InputShapes, bool]:
+    """Sizes of a graph's inputs: the given ones, and likely ones for what is left open.
+
+    Returns:
+        Shapes by input name, and whether any size is a likely one.
+    """
+    described = [
+        (value.name or "", "", [d if isinstance(d, int) else d.value for d in value.shape])
+        for value in graph.inputs
+        if value.name not in graph.initializers and value.shape is not None
+    ]
+    known = {
+        symbol
+        for name, _, dims in described
+        for symbol, _ in zip(dims, given.get(name, ()), strict=False)
+    }
+    open_dims = [
+        dim for name, _, dims in described if name not in given
+        for dim in dims if not isinstance(dim, int)
+    ]  # fmt: skip
+    chosen = _choose_sizes(described, given, LIKELY_SIZES[0], LIKELY_BATCH)
+    return chosen, any(dim is None or dim not in known for dim in open_dims)
 
 
 def file_shapes(path: Path, graph: ir.Graph) -> InputShapes:

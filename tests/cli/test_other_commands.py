@@ -25,6 +25,54 @@ def test_inspect(convt, source):
     assert "overlap-add" in convt("inspect", source, "-v").out
 
 
+CHAIN = """g (float[N,3,H,W] x, float[K] z) => (float[A,B,C,D] y) {
+  [up] h = ConvTranspose <strides=[2,2]> (x, w) [far] y = ConvTranspose <strides=[3,2]> (h, v) }"""
+
+
+@pytest.fixture
+def chain(tmp_path):
+    """Two nodes in a row, the second of which sees what the first makes."""
+    return write(model(CHAIN, w=array(3, 4, 4, 3), v=array(4, 2, 3, 3)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes", "assumed", "line"),
+    [
+        ((), [1, 128, 96], True, "costs are for x:1,3,128,96, z:128, assumed; --input-shapes"),
+        (("x:2,3,5,7",), [2, 5, 7], True, "costs are for x:2,3,5,7, z:128, assumed"),
+        (("x:2,3,5,7", "z:4"), [2, 5, 7], False, "costs are for x:2,3,5,7, z:4, as given"),
+    ],
+)
+def test_inspect_carries_sizes_on_from_the_inputs(convt, chain, options, sizes, assumed, line):
+    given = [word for text in options for word in ("--input-shapes", text)]
+    up, far = convt("inspect", chain, "--json", *given).json["result"]["nodes"]
+    batch, height, width = sizes
+    for node, wanted in ((up, [height, width]), (far, [2 * height + 2, 2 * width + 1])):
+        costs = node["costs"]
+        assert (costs["batch"], costs["sizes"], costs["assumed"]) == (batch, wanted, assumed)
+    out = convt("inspect", chain, *given).out
+    assert line in out
+    assert f" at batch {batch}, {2 * height + 2}×{2 * width + 1}" in out
+    assert (" (assumed)" in out) is assumed
+
+
+def test_inspect_names_a_length(convt, source):
+    out = convt("inspect", source, "--input-shapes", "x:1,3,6400").out
+    assert "GEMM and col2im) at batch 1, length 12,800\n" in out
+    assert "KiB of input, weight and output\n" in out
+
+
+@pytest.mark.parametrize(
+    ("shapes", "what"),
+    [(["z:1,3,7"], "no input 'z'"), (["x:1,4,7"], "does not fit"),
+     (["x:1,3,7", "x:1,3,9"], "one input has several shapes"),
+     (["x:1,3,7@2"], "a weight of sizes says nothing here")],
+)  # fmt: skip
+def test_inspect_refuses_sizes_that_do_not_fit(convt, source, shapes, what):
+    options = [word for text in shapes for word in ("--input-shapes", text)]
+    convt("inspect", source, *options).check_failed(2, what)
+
+
 def test_inspect_one_target(convt, source):
     out = convt("inspect", source, "--target", "portable").out
     assert "portable" in out

@@ -111,7 +111,7 @@ def test_costs_are_those_of_the_sizes_given(convt, source, tmp_path, target, way
 def test_sizes_that_no_input_says_stay_assumed(convt, source):
     done = convt("optimize", source, "--no-tune", "--target", "portable", "--json")
     costs = done.json["result"]["decisions"][0]["costs"]
-    assert (costs["batch"], costs["sizes"], costs["assumed"]) == (1, [200], True)
+    assert (costs["batch"], costs["sizes"], costs["assumed"]) == (1, [128], True)
 
 
 def test_a_bad_file_of_inputs_is_refused_where_nothing_changes_too(convt, tmp_path):

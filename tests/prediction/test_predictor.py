@@ -104,7 +104,7 @@ def test_the_user_is_not_overruled(tmp_path, expecting):
 def test_open_sizes_are_assumed(tmp_path, expecting):
     asked = expecting(keep=100)
     decision(tmp_path, text=ONE.replace("[1,3,7,5]", "[N,3,H,5]"))
-    assert {shape for _, shape in asked} == {(1, 3, 40, 5)}
+    assert {shape for _, shape in asked} == {(1, 3, 128, 5)}
 
 
 def test_equal_nodes_are_predicted_once(tmp_path, expecting):
