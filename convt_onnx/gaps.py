@@ -29,6 +29,7 @@ from convt_onnx.graph.quantised import Grid
 from convt_onnx.padding import Attributes, same_crops
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.standard import is_standard
 from convt_onnx.targets import Target
 
 Effect = Literal["refused", "wrong", "narrowed"]
@@ -69,7 +70,7 @@ def find_gaps(model: ir.Model, shapes: Shapes, target: Target) -> Iterator[Gap]:
     if target.functions_by_domain:
         return
     for node in every_node(model):
-        if node.op_type in REMOVED and node.domain in ("", "ai.onnx"):
+        if is_standard(node, *REMOVED):
             yield Gap(node.name or "", target.name, "refused", Refusal("CT516", node.op_type))
     yield from (
         Gap(name, target.name, "wrong", Refusal("CT511", f"{count} functions of that name"))

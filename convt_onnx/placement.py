@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convt_onnx.graph.node import every_node, find_nodes
 from convt_onnx.reasons import Refusal
+from convt_onnx.standard import is_standard
 from convt_onnx.targets import Target
 
 
@@ -41,7 +42,7 @@ def _name(node: ir.Node) -> str:
 
 def _other_reason(node: ir.Node, target: Target) -> Refusal | None:
     """Of a node that is no ConvTranspose."""
-    if node.domain not in ("", "ai.onnx"):
+    if not is_standard(node):
         return None
     if node.op_type in target.off_device_operators:
         return Refusal("CT576", node.op_type)

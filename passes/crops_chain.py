@@ -10,12 +10,12 @@ import onnx_ir as ir
 from convt_onnx.graph.bounds import Affine
 from convt_onnx.graph.bounds_layout import NEW
 from convt_onnx.graph.bounds_sizes import Sizes
-from convt_onnx.graph.bounds_symbols import is_standard
 from convt_onnx.graph.bounds_vectors import Vectors
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.passes.crops_passing import passage
 from convt_onnx.passes.crops_reading import Cut, Reading, is_crop, read_crop, read_part
 from convt_onnx.reasons import Refusal
+from convt_onnx.standard import is_standard
 
 # Nodes looked at behind one ConvTranspose, and behind one Shape of its output.
 MAX_STEPS = 32
@@ -244,4 +244,4 @@ class Chain:
 
 
 def _is_shape(node: ir.Node) -> bool:
-    return node.op_type == "Shape" and is_standard(node)
+    return is_standard(node, "Shape")

@@ -10,7 +10,8 @@ import onnx_ir as ir
 from convt_onnx.graph.bounds import Affine
 from convt_onnx.graph.bounds_layout import LAYOUTS, NEW
 from convt_onnx.graph.bounds_sizes import BROADCASTING, ELEMENTWISE, Sizes
-from convt_onnx.graph.bounds_symbols import ints, is_standard, numbers
+from convt_onnx.graph.bounds_symbols import ints, numbers
+from convt_onnx.standard import is_standard
 
 # Binary operators said with `axis` and `broadcast` before.
 BROADCAST_OPSET = 7

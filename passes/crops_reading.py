@@ -9,9 +9,10 @@ from typing import Protocol
 import onnx_ir as ir
 
 from convt_onnx.graph.bounds import Affine
-from convt_onnx.graph.bounds_symbols import Item, ints, is_standard, numbers
+from convt_onnx.graph.bounds_symbols import Item, ints, numbers
 from convt_onnx.graph.bounds_vectors import Vectors
 from convt_onnx.reasons import Refusal
+from convt_onnx.standard import is_standard
 
 # No tensor is longer: exporters write it, and more, for "to the end".
 ENDLESS = (1 << 31) - 1
@@ -59,9 +60,9 @@ class Reading:
 
 def is_crop(node: ir.Node) -> bool:
     """Whether a node may drop rows at the ends of an axis."""
-    if node.op_type == "Split":
-        return is_standard(node) and len(_read_parts(node)) == 1
-    return is_standard(node) and node.op_type in ("Slice", "Pad", "Crop")
+    if is_standard(node, "Split"):
+        return len(_read_parts(node)) == 1
+    return is_standard(node, "Slice", "Pad", "Crop")
 
 
 def read_part(node: ir.Node) -> ir.Value:

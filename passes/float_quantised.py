@@ -14,9 +14,9 @@ from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.operands import ConstantOperand, constant
 from convt_onnx.passes.base import Pass
 from convt_onnx.passes.fold_weights import place
+from convt_onnx.standard import is_standard, opset_of
 from convt_onnx.targets import Target
 
-STANDARD = ("", "ai.onnx")
 # Round came with it.
 ROUND_OPSET = 11
 
@@ -47,12 +47,12 @@ class FloatQuantised(Pass):
         if target.quantised is None and not target.off_device_integers:
             return
         names = NamePool(model)
-        opset = model.opset_imports.get("", model.opset_imports.get("ai.onnx", 1))
+        opset = opset_of(model.opset_imports)
         also = frozenset({"DequantizeLinear"})
         evaluator = Evaluator(model.ir_version, opset, self.context.shapes, also)
         for graph in (model.graph, *model.graph.subgraphs()):
             for node in list(graph):
-                if node.graph is None or not _is(node, "DequantizeLinear"):
+                if node.graph is None or not is_standard(node, "DequantizeLinear"):
                     continue
                 if _runs(node, model.ir_version, target):
                     continue
@@ -72,10 +72,6 @@ class FloatQuantised(Pass):
                     yield f"{value.name}: computed in floats"
                 else:
                     self.miss(node.name or value.name or "", "CT515", _what(node))
-
-
-def _is(node: ir.Node, op_type: str) -> bool:
-    return node.op_type == op_type and node.domain in STANDARD
 
 
 def _runs(node: ir.Node, ir_version: int, target: Target) -> bool:
@@ -99,7 +95,7 @@ def _in_floats(em: Emitter, node: ir.Node, ir_version: int) -> bool:
     """Rule 2, for one reader of the integers."""
     integers = node.inputs[0]
     source = None if integers is None else integers.producer()
-    if source is None or not _is(source, "QuantizeLinear") or em.opset < ROUND_OPSET:
+    if source is None or not is_standard(source, "QuantizeLinear") or em.opset < ROUND_OPSET:
         return False
     scales = [constant(n.inputs[1], ir_version) for n in (source, node)]
     zeros = [_zero_point(n, ir_version) for n in (source, node)]

@@ -13,7 +13,6 @@ from convt_onnx.passes.base import Pass
 from convt_onnx.passes.neighbours_absorb import (
     Tail,
     absorb,
-    is_standard,
     read_elsewhere,
     readers,
     tail_of,
@@ -21,6 +20,7 @@ from convt_onnx.passes.neighbours_absorb import (
 from convt_onnx.passes.neighbours_affine import NEIGHBOURS, Affine, Reader
 from convt_onnx.passes.neighbours_parameters import Parameters, Writer
 from convt_onnx.reasons import Refusal
+from convt_onnx.standard import is_standard
 
 
 class FoldNeighbours(Pass):

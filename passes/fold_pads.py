@@ -16,10 +16,11 @@ from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.node import ConvTransposeNode, FoundNode, find_nodes, read_node
 from convt_onnx.graph.operands import ConstantOperand
 from convt_onnx.passes.base import Pass
-from convt_onnx.passes.neighbours_absorb import Tail, absorb, is_standard, read_elsewhere, readers
+from convt_onnx.passes.neighbours_absorb import Tail, absorb, read_elsewhere, readers
 from convt_onnx.passes.neighbours_pads import ZeroPad, read_pad
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.standard import is_standard
 
 
 class FoldPads(Pass):

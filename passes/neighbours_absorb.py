@@ -9,11 +9,7 @@ import onnx_ir as ir
 from convt_onnx.graph.bounds_symbols import ints
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.node import FoundNode
-
-
-def is_standard(node: ir.Node, *op_types: str) -> bool:
-    """Whether it is one of these operators of ONNX itself."""
-    return node.op_type in op_types and node.domain in ("", "ai.onnx")
+from convt_onnx.standard import is_standard
 
 
 @dataclass(frozen=True, slots=True)

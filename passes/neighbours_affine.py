@@ -10,8 +10,8 @@ import onnx_ir as ir
 from convt_onnx.graph.channels import Vector, per_channel
 from convt_onnx.graph.evaluate import Array, Evaluator
 from convt_onnx.graph.operands import float_attribute, is_overridable
-from convt_onnx.passes.neighbours_absorb import is_standard
 from convt_onnx.reasons import Refusal
+from convt_onnx.standard import is_standard
 
 ARITHMETIC = ("Mul", "Div", "Add", "Sub")
 NEIGHBOURS = (*ARITHMETIC, "BatchNormalization")

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from convt_onnx.graph.emitter import Emitter, NamePool, emitter_at
 from convt_onnx.passes.base import Pass
 from convt_onnx.reasons import Refusal
+from convt_onnx.standard import is_standard, opset_of
 
-STANDARD = ("", "ai.onnx")
 # CumSum, and Equal of floats, came with it.
 HARDMAX_OPSET = 11
 # Up to here Hardmax takes its axis and all behind it for one.
@@ -49,10 +49,10 @@ class ReplaceOffDevice(Pass):
         lacking = self.context.target.off_device_operators
         if not lacking:
             return
-        opset = model.opset_imports.get("", model.opset_imports.get("ai.onnx", 1))
+        opset = opset_of(model.opset_imports)
         names = NamePool(model)
         for graph in (model.graph, *model.graph.subgraphs()):
-            for node in [n for n in graph if n.op_type in lacking and n.domain in STANDARD]:
+            for node in [n for n in graph if is_standard(n, *lacking)]:
                 output, op_type = node.outputs[0].name or "", node.op_type
                 em = emitter_at(model, node, names, opset)
                 result = RULES[op_type](em, node)
@@ -63,7 +63,7 @@ class ReplaceOffDevice(Pass):
                 yield f"{output}: {op_type} written in other operators"
         for function in model.functions.values():
             for node in ir.traversal.RecursiveGraphIterator(function.graph):
-                if node.op_type in lacking and node.domain in STANDARD:
+                if is_standard(node, *lacking):
                     name = node.name or node.outputs[0].name or ""
                     self.miss(name, "CT576", f"{node.op_type}: in function {function.name}")
 

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from convt_onnx.graph.emitter import Emitter, NamePool, emitter_at
 from convt_onnx.graph.operands import float_attribute
 from convt_onnx.passes.base import Pass
+from convt_onnx.standard import is_standard, opset_of
 
 # Add broadcasts, as the rewriting needs it, from here on.
 MIN_OPSET = 7
@@ -34,14 +35,12 @@ class ReplaceRemoved(Pass):
 
     def run(self, model: ir.Model) -> Iterator[str]:
         """Rewrite, one line a node."""
-        opset = model.opset_imports.get("", model.opset_imports.get("ai.onnx", 1))
+        opset = opset_of(model.opset_imports)
         if self.context.target.removed_operators or opset < MIN_OPSET:
             return
         names = NamePool(model)
         graphs = [model.graph, *model.graph.subgraphs()]
-        for node in [n for graph in graphs for n in graph if n.op_type in RULES]:
-            if node.domain not in ("", "ai.onnx"):
-                continue
+        for node in [n for graph in graphs for n in graph if is_standard(n, *RULES)]:
             if any(a.is_ref() for a in node.attributes.values()):
                 continue
             em = emitter_at(model, node, names, opset)
@@ -68,9 +67,7 @@ def _affine(em: Emitter, node: ir.Node) -> ir.Value | None:
     x = node.inputs[0]
     if x is None:
         return None
-    alpha, beta = (float_attribute(node, name, 1.0) for name in ("alpha", "beta"))
-    if "beta" not in node.attributes:
-        beta = 0.0
+    alpha, beta = float_attribute(node, "alpha", 1.0), float_attribute(node, "beta", 0.0)
     return _scaled(em, x, np.array(alpha), np.array(beta))
 
 

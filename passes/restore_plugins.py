@@ -17,6 +17,7 @@ from convt_onnx.plugin_node.functions import drop_functions
 from convt_onnx.plugin_node.record import read_record
 from convt_onnx.plugin_node.weights import unpack_by_nodes
 from convt_onnx.plugins.conv_transpose.packing import Packing, unpack
+from convt_onnx.standard import opset_of
 
 NAMINGS = (HASHED, OVERLOAD)
 DTYPES = {
@@ -119,7 +120,7 @@ def _graphs(model: ir.Model) -> Iterator[tuple[ir.Graph, int, bool]]:
     for root, imports in [(model.graph, model.opset_imports)] + [
         (f.graph, f.opset_imports) for f in own
     ]:
-        opset = imports.get("", imports.get("ai.onnx", 1))
+        opset = opset_of(imports)
         body = root is not model.graph
         yield root, opset, body
         yield from ((graph, opset, False) for graph in root.subgraphs())

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.operands import QuantisedOperand, constant, quantised
-from convt_onnx.graph.quantised import STANDARD
+from convt_onnx.standard import is_standard
 
 # Puts a tensor beside a value that it is named after, as an initializer or a Constant node.
 Place = Callable[[ir.Value, ir.TensorProtocol], ir.Value]
@@ -19,7 +19,7 @@ Place = Callable[[ir.Value, ir.TensorProtocol], ir.Value]
 def fold_integers(value: ir.Value, ir_version: int, evaluator: Evaluator, place: Place) -> bool:
     """DequantizeLinear(QuantizeLinear(w)) of constants -> DequantizeLinear of a constant."""
     node = value.producer()
-    if node is None or node.op_type != "DequantizeLinear" or node.domain not in STANDARD:
+    if node is None or not is_standard(node, "DequantizeLinear"):
         return False
     computed = [
         (i, v)
@@ -64,9 +64,9 @@ def _chain(value: ir.Value, ir_version: int) -> tuple[Sequence[ir.Node], Quantis
     source: ir.Value | None = value
     while source is not None:
         node = source.producer()
-        if node is None or node.op_type not in ("Transpose", "Identity"):
+        if node is None or not is_standard(node, "Transpose", "Identity"):
             break
-        if node.domain not in STANDARD or any(a.is_ref() for a in node.attributes.values()):
+        if any(a.is_ref() for a in node.attributes.values()):
             break
         moves.append(node)
         source = node.inputs[0]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from convt_onnx.graph.evaluate import Evaluator
+from convt_onnx.standard import is_standard
 
 Array = npt.NDArray[Any]
 
@@ -95,7 +96,7 @@ def _next(
 
 
 def _compute(node: ir.Node, known: dict[int, Array], evaluator: Evaluator) -> Array | None:
-    if node.op_type not in ELEMENTWISE or node.domain not in ("", "ai.onnx"):
+    if not is_standard(node, *ELEMENTWISE):
         return None
     operands: list[Array] = []
     for value in node.inputs:

@@ -9,9 +9,10 @@ import onnx_ir as ir
 from convt_onnx.errors import GeometryError
 from convt_onnx.graph.bounds import Affine, parse_size
 from convt_onnx.graph.bounds_layout import LAYOUTS, NEW, layout
-from convt_onnx.graph.bounds_symbols import Item, OpenSize, ints, is_standard, least, numbers
+from convt_onnx.graph.bounds_symbols import Item, OpenSize, ints, least, numbers
 from convt_onnx.graph.node import ConvTransposeNode, read_node
 from convt_onnx.graph.operands import Dim, Shapes
+from convt_onnx.standard import is_standard
 
 # One input, each element of the output from the element at the same place.
 ELEMENTWISE = frozenset(

@@ -49,11 +49,6 @@ def numbers(items: Sequence[Affine | None] | None) -> list[int] | None:
     return known if len(known) == len(values) else None
 
 
-def is_standard(node: ir.Node) -> bool:
-    """An operator of the ONNX standard."""
-    return node.domain in ("", "ai.onnx")
-
-
 def ints(node: ir.Node, name: str) -> tuple[int, ...] | None:
     """An attribute of one or several integers; None where absent or given by the caller."""
     attribute = node.attributes.get(name)

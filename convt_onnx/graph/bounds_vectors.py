@@ -13,8 +13,9 @@ import onnx_ir as ir
 
 from convt_onnx.graph.bounds import Affine, Least, larger, product, quotient, remainder, smaller
 from convt_onnx.graph.bounds_sizes import Sizes
-from convt_onnx.graph.bounds_symbols import Item, ints, is_standard, least, numbers
+from convt_onnx.graph.bounds_symbols import Item, ints, least, numbers
 from convt_onnx.graph.operands import constant
+from convt_onnx.standard import is_standard
 
 Items = npt.NDArray[Any]
 Binary = Callable[[Affine, Affine], Affine | None]

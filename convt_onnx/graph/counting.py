@@ -6,6 +6,8 @@ from collections import Counter
 
 import onnx_ir as ir
 
+from convt_onnx.standard import is_standard
+
 
 def op_counts(model: ir.Model) -> dict[str, int]:
     """Nodes by operator in all graphs and functions, most frequent first.
@@ -20,4 +22,4 @@ def op_counts(model: ir.Model) -> dict[str, int]:
 
 def op_name(node: ir.Node) -> str:
     """The operator, with its domain where that is not ONNX's own."""
-    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}:{node.op_type}"
+    return node.op_type if is_standard(node) else f"{node.domain}:{node.op_type}"

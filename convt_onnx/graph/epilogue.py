@@ -17,6 +17,7 @@ from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import Dim, Shapes, float_attribute
 from convt_onnx.reasons import Refusal
+from convt_onnx.standard import is_standard
 
 SIMPLE = {"Relu": "Relu", "Sigmoid": "Sigmoid", "Tanh": "Tanh"}
 # Activation and the default of its alpha.
@@ -125,7 +126,7 @@ class _Walk:
         if value.is_graph_output():
             return Refusal("CT483", str(value.name))
         readers = [use.node for use in value.uses()]
-        if len(readers) == 1 and _standard(readers[0]) and readers[0].inputs[0] is value:
+        if len(readers) == 1 and is_standard(readers[0]) and readers[0].inputs[0] is value:
             if readers[0].graph is not value.graph:
                 return Refusal("CT482", "a subgraph reads it")
             parameters = self._operator(readers[0])
@@ -149,7 +150,7 @@ class _Walk:
         if len(readers) != 1 or readers[0].graph is not value.graph:
             return Refusal("CT482", f"{len(readers)} readers")
         add = readers[0]
-        if add.op_type != "Add" or not _standard(add):
+        if not is_standard(add, "Add"):
             return Refusal("CT481", f"read by {add.op_type}")
         other = add.inputs[1] if add.inputs[0] is value else add.inputs[0]
         if other is None or self.evaluator.value(other) is not None:
@@ -216,10 +217,6 @@ class _Walk:
         if dims is None and value.shape is not None:
             dims = [d if isinstance(d, int) else d.value for d in value.shape]
         return None if dims is None or None in dims else tuple(dims)
-
-
-def _standard(node: ir.Node) -> bool:
-    return node.domain in ("", "ai.onnx")
 
 
 def _text(shape: tuple[Dim, ...] | None) -> str:

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from convt_onnx.graph.operands import Shapes, constant
+from convt_onnx.standard import is_standard
 
 Array = npt.NDArray[Any]
 
@@ -86,15 +87,11 @@ class Evaluator:
                 self._known[v] = known.array()
                 continue
             node = v.producer()
-            if node is not None and node.op_type == "Shape" and node.domain in ("", "ai.onnx"):
+            if node is not None and is_standard(node, "Shape"):
                 self._known[v] = self._shape(node)
                 pending.append((v, ready))
                 continue
-            if (
-                node is None
-                or node.domain not in ("", "ai.onnx")
-                or node.op_type not in self._operators
-            ):
+            if node is None or not is_standard(node) or node.op_type not in self._operators:
                 return None
             if ready:
                 order.append(node)

@@ -17,6 +17,7 @@ from convt_onnx.padding import Attributes, UnknownSizeError, resolve
 from convt_onnx.plugin_node.record import DOMAIN
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.standard import opset_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def find_nodes(model: ir.Model) -> Iterator[FoundNode]:
     own = [f for f in model.functions.values() if f.domain != DOMAIN]
     roots += [(f"{f.domain}:{f.name}/", f.graph, f.opset_imports) for f in own]
     for prefix, graph, imports in roots:
-        opset = imports.get("", imports.get("ai.onnx", 1))
+        opset = opset_of(imports)
         for node in _walk(graph):
             if is_conv_transpose(node):
                 path = prefix + (node.name or f"ConvTranspose->{node.outputs[0].name}")

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from convt_onnx.standard import is_standard
+
 
 @dataclass(frozen=True, slots=True)
 class ConstantOperand:
@@ -79,7 +81,7 @@ def constant(value: ir.Value | None, ir_version: int) -> ConstantOperand | None:
 def quantised(value: ir.Value, ir_version: int) -> QuantisedOperand | None:
     """The operand of a value that DequantizeLinear makes from constants, else None."""
     node = value.producer()
-    if node is None or node.op_type != "DequantizeLinear" or node.domain not in ("", "ai.onnx"):
+    if node is None or not is_standard(node, "DequantizeLinear"):
         return None
     if any(a.is_ref() for a in node.attributes.values()):
         return None

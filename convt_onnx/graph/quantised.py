@@ -23,6 +23,7 @@ import onnx_ir as ir
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.operands import ONE_ELEMENT, ConstantOperand, constant, quantised
 from convt_onnx.reasons import Refusal
+from convt_onnx.standard import is_standard
 
 INTEGERS = frozenset(
     {
@@ -36,7 +37,6 @@ INTEGERS = frozenset(
 )
 # Of the significand. bfloat16 holds 8: too few for DQ and Q to give an 8-bit integer back.
 SIGNIFICAND_BITS = {ir.DataType.FLOAT16: 11, ir.DataType.FLOAT: 24}
-STANDARD = ("", "ai.onnx")
 INTEGER_VARIANTS = frozenset(
     {"QLinearConvTranspose", "ConvTransposeInteger", "DynamicQuantizeConvTranspose"}
 )
@@ -88,7 +88,7 @@ class Grid:
 def input_grid(x: ir.Value, ir_version: int) -> Grid | None:
     """The grid that DequantizeLinear with one constant scale puts a value on, else None."""
     node = x.producer()
-    if node is None or node.op_type != "DequantizeLinear" or node.domain not in STANDARD:
+    if node is None or not is_standard(node, "DequantizeLinear"):
         return None
     integers = node.inputs[0]
     return _grid(node, None if integers is None else integers.dtype, ir_version)
@@ -105,7 +105,7 @@ def output_grid(node: ir.Node, dtype: ir.DataType | None, ir_version: int) -> Gr
     """
     y, relu = node.outputs[0], False
     readers = [user for user, _ in y.uses()]
-    if len(readers) == 1 and readers[0].op_type == "Relu" and readers[0].domain in STANDARD:
+    if len(readers) == 1 and is_standard(readers[0], "Relu"):
         if y.is_graph_output() or readers[0].graph is not node.graph:
             return None
         y, relu = readers[0].outputs[0], True
@@ -123,7 +123,7 @@ def output_grid(node: ir.Node, dtype: ir.DataType | None, ir_version: int) -> Gr
 def _reader_grid(
     user: ir.Node, y: ir.Value, graph: ir.Graph | ir.Function | None, ir_version: int
 ) -> Grid | None:
-    if user.op_type != "QuantizeLinear" or user.domain not in STANDARD or user.graph is not graph:
+    if not is_standard(user, "QuantizeLinear") or user.graph is not graph:
         return None
     if user.inputs[0] is not y:
         return None

@@ -11,6 +11,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from convt_onnx.errors import ModelError
 from convt_onnx.model_io.advice import EXPORT_AGAIN
 from convt_onnx.model_io.walk import node_words, shown, subgraphs
+from convt_onnx.standard import STANDARD, opset_of
 
 _INTS = AttributeProto.INTS
 
@@ -56,7 +57,7 @@ def check_operators(model: ModelProto) -> None:
         *((function, function.opset_import) for function in model.functions),
     ):
         versions = {o.domain: o.version for o in imports}
-        version = min(max(versions.get("", versions.get("ai.onnx", 1)), 1), 2**31 - 1)
+        version = min(max(opset_of(versions), 1), 2**31 - 1)
         for node in _nodes(root):
             if (node.domain, node.op_type) in own:
                 continue
@@ -76,7 +77,7 @@ def _nodes(owner: GraphProto | FunctionProto) -> Iterator[NodeProto]:
 @cache
 def _operator(domain: str, name: str, version: int) -> _Operator | None:
     """The operator in a version of the standard operator set; None where it is not known."""
-    if domain not in ("", "ai.onnx") or not defs.has(name):
+    if domain not in STANDARD or not defs.has(name):
         return _FURTHER.get((domain.removeprefix("ai.onnx"), name))
     try:
         schema = defs.get_schema(name, version)

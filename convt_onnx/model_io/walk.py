@@ -8,6 +8,8 @@ import onnx
 import onnx_ir as ir
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from convt_onnx.standard import is_standard
+
 Owner = GraphProto | FunctionProto
 
 _GRAPH_TYPES = {AttributeProto.GRAPH, AttributeProto.GRAPHS}
@@ -91,4 +93,4 @@ def shown(name: object) -> str:
 
 def is_conv_transpose(node: NodeProto | ir.Node) -> bool:
     """The standard operator, not somebody's own of the same name."""
-    return node.op_type == "ConvTranspose" and node.domain in ("", "ai.onnx")
+    return is_standard(node, "ConvTranspose")

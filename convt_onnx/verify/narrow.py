@@ -15,6 +15,8 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
+from convt_onnx.standard import is_standard
+
 NARROW: dict[int, np.dtype[Any]] = {
     onnx.TensorProto.FLOAT16: np.dtype(np.float16),
     onnx.TensorProto.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
@@ -35,7 +37,7 @@ def round_constants(proto: onnx.ModelProto, folder: Path) -> None:
     for node in graph.node:
         known = [tensors.get(name) for name in node.input]
         array = None
-        if node.domain in ("", "ai.onnx") and all(t is not None for t in known):
+        if is_standard(node) and all(t is not None for t in known):
             array = _value(node, [t for t in known if t is not None], folder)
         if array is None:
             kept.append(node)
