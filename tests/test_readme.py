@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from .graph.building import array, model, write
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
@@ -31,23 +33,93 @@ def commands():
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("readme")
     (path / "models").mkdir()
-    for model in (ROOT / "models").glob("*.onnx"):
-        shutil.copy(model, path / "models")
+    for file in (ROOT / "models").glob("*.onnx"):
+        shutil.copy(file, path / "models")
     return path
 
 
-def test_commands_run_in_order(folder):
-    assert len(commands()) >= 6
-    for line in commands():
-        words = [sys.executable, "-m", "convt_onnx", *shlex.split(line.split(" #")[0])[1:]]
-        mine = os.environ | {"CONVT_ONNX_CACHE": str(folder)}
-        mine.pop("TRITON_INTERPRET", None)  # which the tests set, and which compiles nothing
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=mine)
+@pytest.fixture(scope="module")
+def ran(folder):
+    """What each command printed, by its line; they ran in order."""
+    return {line: run(line, folder) for line in commands()}
+
+
+def run(line, folder):
+    words = [sys.executable, "-m", "convt_onnx", *shlex.split(line.split(" #")[0])[1:]]
+    mine = os.environ | {"CONVT_ONNX_CACHE": str(folder)}
+    mine.pop("TRITON_INTERPRET", None)  # which the tests set, and which compiles nothing
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, env=mine)
+
+
+def test_commands_run(ran):
+    assert len(ran) >= 6
+    for line, done in ran.items():
         if "needs [gpu]" in line and importlib.util.find_spec("triton") is None:
             assert done.returncode == 3, (line, done.stderr)
             continue
         assert done.returncode == 0, (line, done.stderr)
         assert done.stdout, line
+
+
+def cells(line):
+    return re.split(r"\s{2,}", line.strip())
+
+
+def test_the_sample_is_what_the_command_prints(ran):
+    """But for what differs from run to run: times, and the forms that follow from them."""
+    command, *lines = blocks("console")[0].splitlines()
+    start = command.removeprefix("$ ")
+    (done,) = [d for line, d in ran.items() if line.startswith(start)]
+    printed = [x.strip() for x in done.stderr.splitlines()]
+    named = {tuple(cells(x)[:2]) for x in printed if len(cells(x)) > 2}
+    nodes = [x for x in lines if x.startswith(" node_convolution")]
+    assert len(nodes) == 3
+    assert {tuple(cells(x)[:2]) for x in nodes} <= named
+    for first in ("convt-onnx ", "node ", "model ", "ConvTranspose ", "times are"):
+        (line,) = [x.strip() for x in lines if x.strip().startswith(first)]
+        assert cells(line)[0] in {cells(x)[0] for x in printed}, line
+    assert next(x for x in lines if x.startswith(" node ")).split() in [x.split() for x in printed]
+
+
+def test_what_would_go_wrong_is_printed_so(folder):
+    text = "g (float[2,4,5,7] x) => (float[] y) { y = ConvTranspose <%s> (x, w) }"
+    proto = model(text % "output_shape=[10,15], strides=[2,2]", w=array(4, 3, 3, 4))
+    path = write(proto, folder, "shifted.onnx")
+    done = run(f"convt-onnx inspect {path} --target tensorrt-rtx", folder)
+    for line in blocks("console")[1].splitlines():
+        assert line in done.stdout.splitlines()
+
+
+def test_links_lead_somewhere():
+    texts = {name: (ROOT / name).read_text() for name in ("README.md", "benchmarks/README.md")}
+    links = [link for text in texts.values() for link in re.findall(r"\]\(([^)]+)\)", text)]
+    anchors = {
+        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.*)$", README, re.MULTILINE)
+    }
+    assert len(links) > 10
+    for link in links:
+        assert (
+            link.removeprefix("#") in anchors if link.startswith("#") else (ROOT / link).is_file()
+        )
+
+
+def test_every_section_is_in_the_contents():
+    titles = re.findall(r"^## (.*)$", README, re.MULTILINE)
+    assert len(titles) == README.partition("\n## ")[0].count("](#")
+
+
+def test_figures_are_those_of_the_benchmarks():
+    """Each number of the headline figures stands in the full tables."""
+    section = README.partition("## Numbers")[2].partition("## Limits")[0]
+    full = (ROOT / "benchmarks/README.md").read_text()
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 8
+    for row in rows:
+        for number in re.findall(r"\d[\d.,]*\d|\d", row):
+            assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d])", full), (number, row)
+    for script in re.findall(r"`(\w+\.py)", section):
+        assert (ROOT / "benchmarks" / script).is_file()
 
 
 def test_python_blocks_run(folder, monkeypatch):

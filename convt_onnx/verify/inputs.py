@@ -45,10 +45,14 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Arrays by input name, and where they come from ("file" or "random")."""
+    """Arrays by input name, and where they come from ("file" or "random").
+
+    `assumed`: whether the model leaves a size open, and the user did not give it.
+    """
 
     arrays: dict[str, npt.NDArray[Any]]
     origin: str
+    assumed: bool = False
 
     @property
     def shapes(self) -> dict[str, list[int]]:
@@ -57,8 +61,8 @@ class Inputs:
 
     @property
     def words(self) -> str:
-        """The shapes as `x:1,3,64,64`."""
-        return sizes_text(self.shapes)
+        """The shapes as `x:1,3,64,64`, and whether they are the user's."""
+        return sizes_text(self.shapes) + (" (assumed)" if self.assumed else "")
 
 
 def sizes_text(shapes: Mapping[str, Sequence[int]]) -> str:
@@ -128,6 +132,13 @@ def candidates(
         UsageError: A shape does not fit, a type cannot be made, or the input would be too large.
     """
     _check(_wanted(described), shapes, "--input-shapes")
+    given = _given_symbols(described, shapes)
+    assumed = any(
+        not isinstance(dim, int) and dim not in given
+        for name, _, shape in described
+        if name not in shapes
+        for dim in shape
+    )
     made = set()
     for sizes in open_sizes:
         chosen = _choose_sizes(described, shapes, sizes, open_batch)
@@ -137,7 +148,7 @@ def candidates(
         made.add(key)
         rng = np.random.default_rng(seed)
         arrays = {name: _draw(rng, name, kind, chosen[name]) for name, kind, _ in described}
-        yield Inputs(arrays, "random")
+        yield Inputs(arrays, "random", assumed)
 
 
 def check_shapes(graph: ir.Graph, shapes: InputShapes) -> None:
@@ -220,15 +231,20 @@ def _check(
             )
 
 
-def _choose_sizes(
-    described: Sequence[Described], shapes: InputShapes, sizes: Sequence[int], batch: int
-) -> dict[str, tuple[int, ...]]:
-    symbols = {
+def _given_symbols(described: Sequence[Described], shapes: InputShapes) -> dict[str, int]:
+    """What the given shapes make of open sizes that have a name."""
+    return {
         symbol: size
         for name, _, shape in described
         for symbol, size in zip(shape, shapes.get(name, ()), strict=False)
         if isinstance(symbol, str)
     }
+
+
+def _choose_sizes(
+    described: Sequence[Described], shapes: InputShapes, sizes: Sequence[int], batch: int
+) -> dict[str, tuple[int, ...]]:
+    symbols = _given_symbols(described, shapes)
     return {
         name: shapes.get(name) or _open_shape(shape, symbols, sizes, batch)
         for name, _, shape in described

@@ -25,6 +25,23 @@ def npz(tmp_path):
     return save
 
 
+@pytest.mark.parametrize(
+    ("described", "given", "assumed"),
+    [
+        ([("x", FLOAT, [1, 3, 8, 6])], {}, False),
+        (IMAGE, {}, True),
+        (IMAGE, {"x": (1, 3, 8, 6)}, False),
+        ([*IMAGE, ("s", FLOAT, ["N", "H"])], {"x": (1, 3, 8, 6)}, False),
+        ([*IMAGE, ("s", FLOAT, ["N", "K"])], {"x": (1, 3, 8, 6)}, True),
+        ([*IMAGE, ("s", FLOAT, [None])], {"x": (1, 3, 8, 6)}, True),
+    ],
+)
+def test_sizes_that_the_user_did_not_give_are_assumed(described, given, assumed):
+    first = next(candidates(described, given, 0))
+    assert first.assumed == assumed
+    assert first.words.endswith(" (assumed)") == assumed
+
+
 # From a file.
 
 
