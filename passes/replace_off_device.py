@@ -36,8 +36,7 @@ class ReplaceOffDevice(Pass):
     The values stay what they are, to the first of several maxima and to shifts beyond the width. A
     row with a NaN gets no 1 where ReduceMax gives NaN, which ONNX Runtime's providers decide by
     where in the row it is. Not in functions, whose values have no types, where the element type is
-    not known, a BitShift without its direction, and rule 1 below opset 11 or, where it needs the
-    Reshape, with a size that may be 0.
+    not known, and rule 1 below opset 11 or, where it needs the Reshape, with a size that may be 0.
     """
 
     name = "replace-off-device"
@@ -121,11 +120,8 @@ def _first_of_largest(em: Emitter, x: ir.Value, axis: int) -> ir.Value:
 def _bit_shift(em: Emitter, node: ir.Node) -> ir.Value | Refusal:
     """Rule 2."""
     x, count = node.inputs
-    direction = node.attributes.get("direction")
     if x is None or count is None or x.dtype not in (*WIDE, *NARROW):
         return Refusal("CT576", "its element type is not known")
-    if direction is None:
-        return Refusal("CT576", "it has no direction")
     bits = np.iinfo(x.dtype.numpy()).bits
     narrow = x.dtype in NARROW
     dtype = ir.DataType.UINT32 if narrow else x.dtype
@@ -134,7 +130,9 @@ def _bit_shift(em: Emitter, node: ir.Node) -> ir.Value | Refusal:
     within = em.cast(em.op("Mod", [wide_count, width]), ir.DataType.INT64)
     powers = em.constant(2 ** np.arange(bits, dtype=dtype.numpy()), "powers")
     power = em.op("Gather", [powers, within])
-    shifted = em.op("Mul" if direction.as_string() == "LEFT" else "Div", [wide_x, power])
+    shifted = em.op(
+        "Mul" if node.attributes["direction"].as_string() == "LEFT" else "Div", [wide_x, power]
+    )
     beyond = em.cast(em.op("Div", [wide_count, width]), ir.DataType.BOOL)
     kept = em.op("Mul", [shifted, em.cast(em.op("Not", [beyond]), dtype)])
     return em.cast(kept, x.dtype) if narrow else kept

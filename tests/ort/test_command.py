@@ -9,6 +9,7 @@ import pytest
 from convt_onnx.cli import main
 from convt_onnx.ort import library as building
 from convt_onnx.ort.registration import open_library
+from convt_onnx.plugins.onnxruntime.build import find_compiler
 from convt_onnx.plugins.onnxruntime.wanted import Wanted
 
 from .nodes import SPECS, Node, kernel_text, make_record
@@ -106,4 +107,7 @@ def test_a_model_is_not_replaced(run, tmp_path):
 def test_doctor_names_the_compiler(capsys):
     with pytest.raises(SystemExit):
         main(["doctor"])
-    assert "works    ort-library, register" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = (line for line in lines if "ort-library, register" in line)
+    assert line.split()[0] in ("works", "partly")  # the kernels need Triton
+    assert " ".join(find_compiler()) in line

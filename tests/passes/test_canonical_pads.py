@@ -161,7 +161,7 @@ def test_not_an_operator_of_the_same_name_in_another_domain(apply):
 
 @pytest.mark.parametrize(
     "attributes",
-    ["pads=[1]", "strides=[0]", "group=2", "output_shape=[99]", "kernel_shape=[3]", "strides=2"],
+    ["pads=[1]", "strides=[0]", "group=2", "output_shape=[99]", "kernel_shape=[3]"],
 )
 def test_invalid_nodes_are_refused_by_name(apply, attributes):
     with pytest.raises(GeometryError, match="ConvTranspose->y"):
