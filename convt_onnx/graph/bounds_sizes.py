@@ -36,7 +36,6 @@ MAX_DEPTH = 64
 # The rank of a sum is looked for in each operand, these many times in a row.
 MAX_BRANCHES = 4
 
-
 Elements = Callable[[ir.Value | None, int], list[Affine | None] | None]
 
 

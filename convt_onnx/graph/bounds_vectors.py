@@ -261,8 +261,6 @@ def _moved(node: ir.Node, arguments: list[Tensor]) -> Items | None:
 def _sliced(node: ir.Node, items: Items, numbers: list[list[int]]) -> Items | None:
     starts, ends = ints(node, "starts"), ints(node, "ends")
     if starts is None or ends is None:
-        if len(numbers) < 2:
-            return None
         starts, ends = tuple(numbers[0]), tuple(numbers[1])
     default = range(len(starts))
     axes = numbers[2] if len(numbers) > 2 else ints(node, "axes") or default

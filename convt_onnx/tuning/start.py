@@ -77,17 +77,16 @@ def node_tuner(
     if options.enabled is False:
         return None
     runtime = runtime_for(target, options.threads)
+    if runtime is None and options.enabled:
+        raise MissingPartError(
+            f"nothing can be timed for target {target.name!r} on this machine",
+            where=f"it needs ONNX Runtime with {target.provider}" if target.provider else "",
+            help="--no-tune decides by expected cost",
+        )
     if runtime is None:
-        if options.enabled:
-            raise MissingPartError(
-                f"nothing can be timed for target {target.name!r} on this machine",
-                where=f"it needs ONNX Runtime with {target.provider}" if target.provider else "",
-                help="--no-tune decides by expected cost",
-            )
         return None
-    inputs = ModelInputs(
-        checks.inputs, options.sizes or (SizeSet(checks.input_shapes),), checks.seed
-    )
+    sets = options.sizes or (SizeSet(checks.input_shapes),)
+    inputs = ModelInputs(checks.inputs, sets, checks.seed)
     if options.cache is not None:
         check_folder(options.cache)
     cache = TimingCache(options.cache or default_folder(), create=make_cache)
