@@ -11,12 +11,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+
+from convt_onnx.cli import cli
+from convt_onnx.forms import FORMS
+from convt_onnx.pipeline import PASSES
+from convt_onnx.reasons import REASONS
+from convt_onnx.targets import TARGETS
 
 from .graph.building import array, model, write
 
 ROOT = Path(__file__).parent.parent
+# Options of `optimize` that the README tells of elsewhere, or that say their own negation there.
+HINTED = {"--output", "--force", "--verify", "--quiet", "--verbose"}
 README = (ROOT / "README.md").read_text()
+FOLDERS = ("benchmarks", "convt_onnx", "plugins")
+DOCUMENTS = [*ROOT.glob("*.md"), *(p for name in FOLDERS for p in (ROOT / name).rglob("*.md"))]
 
 
 def blocks(language):
@@ -141,10 +152,34 @@ def test_make_targets_exist():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
-def test_tables_name_every_target_form_and_pass():
-    from convt_onnx.forms import FORMS
-    from convt_onnx.pipeline import PASSES
-    from convt_onnx.targets import TARGETS
+def table(head):
+    """First cells of the table with that head line, in order; what stands behind backticks goes."""
+    rows = README.partition(f"\n{head}\n")[2].split("\n\n")[0].splitlines()[1:]
+    assert rows, head
+    return [re.search(r"`([^`]+)`", row)[1] for row in rows]
 
-    for name in (*FORMS, *TARGETS, *(cls.name for cls in PASSES)):
-        assert f"| `{name}`" in README
+
+def test_tables_name_every_target_form_and_pass():
+    assert table("| target | what it is | what it gets |") == list(TARGETS)
+    assert table("| form | what it is | applies |") == list(FORMS)
+    assert table("| pass | what it does |") == [cls.name for cls in PASSES]
+
+
+@pytest.mark.parametrize(
+    ("head", "command"), [("| option | meaning |", "optimize"), ("| `build` | |", "build")]
+)
+def test_options_of_the_tables_are_those_of_the_commands(head, command):
+    section = README.partition(f"\n{head}\n")[2].split("\n\n")[0]
+    named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", section.replace("/", " ")))
+    context = click.Context(cli)
+    parameters = cli.get_command(context, command).params
+    known = {o for p in parameters for o in (*p.opts, *p.secondary_opts)}
+    assert len(named) > 10
+    assert named <= known
+    if command == "optimize":
+        assert {p.opts[0] for p in parameters if p.opts[0].startswith("--")} <= named | HINTED
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_reasons_that_are_named_exist(path):
+    assert set(re.findall(r"\bCT\d{3}\b", path.read_text())) <= REASONS.keys()

@@ -1,7 +1,7 @@
 """Stable reason ids: why a node became what it is, why a form or a pass does not apply.
 
 Ids are never reused. CT1xx: nodes left alone, CT2xx: decisions, CT3xx: forms, CT4xx: passes,
-CT50x-CT53x: TensorRT, CT57x: providers, CT6xx: measurements.
+CT50x-CT53x: TensorRT, CT54x-CT56x: the plugin, CT57x: providers, CT6xx: measurements.
 """
 
 from __future__ import annotations
