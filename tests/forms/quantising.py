@@ -54,12 +54,6 @@ class Quantised:
     def ir_version(self):
         return 8 if self.opset < 20 else 10
 
-    @property
-    def has_integer_kernel(self):
-        """One scale an output channel at most."""
-        by_output = self.axis != 0 or self.spec.in_per_group == 1
-        return by_output and self.output != "float"
-
 
 @dataclass
 class Parts:

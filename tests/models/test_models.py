@@ -11,6 +11,8 @@ from convt_onnx.models import build, get, names
 
 torch = pytest.importorskip("torch", reason="the decoders are torch modules")
 
+# Bilinear kernels, Fourier bases, and weights that are made in the graph.
+WITHOUT_MODULES = {"fcn8s", "istft", "stylegan2"}
 TINY_SIZES = [(name, size) for name in names() for size in get(name).sizes if "tiny" in size]
 
 
@@ -66,12 +68,13 @@ def test_a_seed_decides_the_weights_and_leaves_torch_alone():
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", sorted({*names()} - WITHOUT_MODULES))
 def test_weights_of_transposed_convolutions_are_not_symmetric(name):
-    for part in build(name).module.modules():
-        if isinstance(part, torch.nn.modules.conv._ConvTransposeNd):
-            weight = part.weight
-            assert not torch.allclose(weight, weight.flip(-1), atol=1e-3)
+    kind = torch.nn.modules.conv._ConvTransposeNd
+    weights = [part.weight for part in build(name).module.modules() if isinstance(part, kind)]
+    assert weights
+    for weight in weights:
+        assert not torch.allclose(weight, weight.flip(-1), atol=1e-3)
 
 
 def test_a_trained_weight_norm_scales_its_direction():
