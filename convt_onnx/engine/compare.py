@@ -42,6 +42,7 @@ def verify_engine(model: Path, engine: Path, options: VerifyOptions) -> Verifica
         nodes=(),
         arithmetic=loaded.backend.title,
         input_shapes=(inputs.shapes,),
+        assumed_sizes=inputs.assumed,
         input_origin=inputs.origin,
         seed=options.seed,
         tolerance=tolerance,

@@ -135,6 +135,7 @@ class Proof:
     arithmetic: str
     input_origin: str
     input_shapes: Sequence[Mapping[str, list[int]]]
+    assumed_sizes: bool
     seed: int
     tolerance: Tolerance
     outputs: tuple[Comparison, ...]

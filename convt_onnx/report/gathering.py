@@ -143,6 +143,7 @@ def proof_of(verification: Verification | None) -> Proof | None:
         arithmetic=verification.arithmetic,
         input_origin=verification.input_origin,
         input_shapes=verification.input_shapes,
+        assumed_sizes=verification.assumed_sizes,
         seed=verification.seed,
         tolerance=verification.tolerance,
         outputs=verification.outputs,

@@ -169,11 +169,12 @@ def verification_lines(console: Console, result: Verification) -> None:
     outputs = [c for c in result.outputs if not c.name.endswith(OWN_TYPE)]
     good = sum(c.ok for c in outputs)
     shapes = " ".join(f"[{sizes_text(one)}]" for one in result.input_shapes)
+    assumed = " (assumed)" if result.assumed_sizes else ""
     seed = f" seed {result.seed}" if result.input_origin == "random" else ""
     console.print(
         f"{'verified' if result.ok else 'FAILED'}: {good}/{len(outputs)} outputs, "
         f"{_nodes_text(result.nodes)}{result.arithmetic}, {result.input_origin} inputs{seed} "
-        + escape(shapes)
+        + escape(shapes + assumed)
     )
     for note in result.notes:
         console.print(f"  note: {escape(note)}")

@@ -49,6 +49,7 @@ def _worst(found: Sequence[Verification]) -> Verification:
         outputs=tuple(outputs.values()),
         nodes=tuple(nodes.values()),
         input_shapes=tuple(shapes for one in found for shapes in one.input_shapes),
+        assumed_sizes=any(one.assumed_sizes for one in found),
         notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
     )
 

@@ -72,6 +72,7 @@ class Verification:
         input_origin: "file" or "random".
         first_difference: The node or value where the models part, on failure.
         notes: What a reader should know: what could not be compared, and why.
+        assumed_sizes: Whether the model leaves sizes open, and the user did not give them all.
     """
 
     ok: bool
@@ -84,6 +85,7 @@ class Verification:
     tolerance: Tolerance
     first_difference: str | None
     notes: tuple[str, ...]
+    assumed_sizes: bool = False
 
 
 def verify(
@@ -125,6 +127,7 @@ def verify(
         tolerance=tolerance,
         first_difference=first,
         notes=notes,
+        assumed_sizes=inputs.assumed,
     )
 
 

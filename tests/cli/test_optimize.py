@@ -49,6 +49,7 @@ def test_json(convt, source):
     assert all(d["reason"]["id"] == "CT202" for d in result["decisions"])
     assert result["verification"]["ok"] is True
     assert result["verification"]["input_shapes"] == [{"x": [2, 3, 13]}]
+    assert result["verification"]["assumed_sizes"] is True
     assert [n["ok"] for n in result["verification"]["nodes"]] == [True, True]
 
 

@@ -165,6 +165,9 @@ def test_verify(convt, source):
     done = convt("verify", source, out)
     assert (done.code, done.out) == (0, "PASSED\n")
     assert "verified: 1/1 outputs" in done.err
+    assert "[x:2,3,13] (assumed)\n" in done.err
+    given = convt("verify", source, out, "--input-shapes", "x:1,3,9")
+    assert "[x:1,3,9]\n" in given.err
     found = convt("verify", source, out, "--json").json
     assert (found["schema_version"], found["kind"]) == (2, "verify")
     assert (found["original"], found["other"]) == (str(source), str(out))

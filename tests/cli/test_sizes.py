@@ -70,6 +70,8 @@ def test_optimize_times_each_set(convt, source, tmp_path, fake_runtime):
     assert result["tuning"]["nodes"][0]["x_shapes"] == [[1, 3, 7], [2, 3, 9]]
     assert [m["inputs"] for m in result["tuning"]["models"]] == ["x:1,3,7", "x:2,3,9"]
     assert result["verification"]["input_shapes"] == [{"x": [1, 3, 7]}, {"x": [2, 3, 9]}]
+    assert result["verification"]["assumed_sizes"] is False
+    assert "(assumed)" not in done.err
 
 
 @pytest.mark.parametrize(
