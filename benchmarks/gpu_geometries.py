@@ -62,7 +62,7 @@ def draw_whole_lines(rng: random.Random) -> ConvTransposeSpec:
     """Geometry whose output is as wide as the input times the stride: few-channel groups, or
     two axes with a stride of 2 along the width."""
     if rng.random() < 0.4:
-        return draw_two_phases(rng)
+        return draw_few_phases(rng)
     spec = draw_spec(rng)
     group, inner = rng.choice((1, 3, 8)), rng.choice((1, 1, 2, 4))
     kernel = (*(min(k, 4) for k in spec.kernel[:-1]), rng.randint(1, 8))
@@ -71,11 +71,12 @@ def draw_whole_lines(rng: random.Random) -> ConvTransposeSpec:
     return as_wide(rng, replace(spec, kernel=kernel))
 
 
-def draw_two_phases(rng: random.Random, ranges: Ranges = WHOLE_WORDS) -> ConvTransposeSpec:
-    """Geometry of NCHW lines that a walk goes over: whole, two phases, many channels."""
+def draw_few_phases(rng: random.Random, ranges: Ranges = WHOLE_WORDS) -> ConvTransposeSpec:
+    """Geometry of NCHW lines that a walk goes over: whole, few phases, many channels."""
     spec = draw_spec(rng, ranges)
     outer = spec.group * rng.choice((16, 32, 64))
-    return as_wide(rng, replace(spec, out_channels=outer, strides=(spec.strides[0], 2)))
+    strides = (spec.strides[0], rng.choice((2, 3)))
+    return as_wide(rng, replace(spec, out_channels=outer, strides=strides))
 
 
 def as_wide(rng: random.Random, spec: ConvTransposeSpec) -> ConvTransposeSpec:

@@ -5,7 +5,7 @@ shifts of the width, once, as fragments (see `_kernel_fragments`), and holds the
 of the height wants that line.
 """
 
-# ruff: noqa: ANN001, ANN202 - values of the device; Triton adds tuples, unpacks none
+# ruff: noqa: ANN001, ANN202, RUF005 - values of the device; Triton adds tuples, unpacks none
 # mypy: ignore-errors
 
 import triton
@@ -14,10 +14,12 @@ import triton.language as tl
 from convt_onnx.plugins.conv_transpose._kernel_axis import (
     COUNT,
     FIRST,
+    STRIDE,
     coordinates,
 )
 from convt_onnx.plugins.conv_transpose._kernel_fragments import PIECE, fragment_rows, sum_pieces
 from convt_onnx.plugins.conv_transpose._kernel_store import place_rows, store_tile
+from convt_onnx.plugins.conv_transpose._kernel_thirds import store_thirds
 from convt_onnx.plugins.conv_transpose._kernel_walk_operands import (
     count_products,
     held_line,
@@ -132,8 +134,7 @@ def walk_kernel(
     # Words leave registers for the bias: read at a line's end, it would be waited for.
     bias_values = None
     if bias is not None and not CHANNEL_LAST:
-        channel, own = stored_channels(group * C_OUT, C_OUT)
-        bias_values = tl.load(bias + channel + own)
+        bias_values = _line_bias(bias, group * C_OUT, C_OUT, AXIS_W)
     held = ()  # from the line that the last shift wants
     for i in tl.static_range(LINES):
         read = read_line(
@@ -143,7 +144,7 @@ def walk_kernel(
         held = held + held_line(read, AXIS_W, CHANNEL_LAST)
     for line in tl.range(first, end):
         following = ()
-        even = ()
+        sums = ()  # of the phases of the width
         for part in tl.static_range(COUNT_PARTS):
             total = tl.zeros((BLOCK_M, tl.constexpr(PARTS[0][part])), tl.float32)
             for product in tl.static_range(count_products(PRODUCTS, part)):
@@ -168,14 +169,15 @@ def walk_kernel(
                     y_n, y_c, y_d, y_h, y_w, AXIS_D, AXIS_H, AXIS_W, C_OUT, VECTOR, STREAM, WIDE,
                     ACTIVATION, ALPHA, BETA,
                 )  # fmt: skip
-            elif part % 2 == 0:
-                even = (total,)
             else:
-                store_words(
-                    even[0], total, y, bias_values, slope, residual, batch, line, m_w, live,
-                    part // 2, group * C_OUT, out_h, y_n, y_c, y_h, AXIS_H, STREAM, WIDE,
-                    ACTIVATION, ALPHA, BETA,
-                )  # fmt: skip
+                sums = sums + (total,)
+                if part % AXIS_W[STRIDE] == AXIS_W[STRIDE] - 1:
+                    _store_line(
+                        sums, y, bias_values, slope, residual, batch, line, m_w, live,
+                        part // AXIS_W[STRIDE], group * C_OUT, out_h, out_w, y_n, y_c, y_h,
+                        AXIS_H, AXIS_W, STREAM, WIDE, ACTIVATION, ALPHA, BETA,
+                    )  # fmt: skip
+                    sums = ()
         following = held_line(following, AXIS_W, CHANNEL_LAST)
         held = without_first(held, tl.constexpr(len(held) // LINES)) + following
 
@@ -206,4 +208,36 @@ def _store_part(
         store_tile(
             stored[piece], place, residual, bias_values, y, slope, 1, True, 1, STREAM,
             ACTIVATION, ALPHA, BETA,
+        )  # fmt: skip
+
+
+@triton.jit
+def _line_bias(bias, first, C_OUT: tl.constexpr, AXIS_W: tl.constexpr):
+    """The bias as `_store_line` wants it."""
+    if AXIS_W[STRIDE] == 3:
+        found = tl.load(bias + first + tl.arange(0, C_OUT))
+    else:
+        channel, own = stored_channels(first, C_OUT)
+        found = tl.load(bias + channel + own)
+    return found
+
+
+@triton.jit
+def _store_line(
+    sums, y, bias_values, slope, residual, batch, line, m_w, live, phase_h, first_channel,
+    out_h, out_w, y_n, y_c, y_h, AXIS_H: tl.constexpr, AXIS_W: tl.constexpr,
+    STREAM: tl.constexpr, WIDE: tl.constexpr, ACTIVATION: tl.constexpr, ALPHA: tl.constexpr,
+    BETA: tl.constexpr,
+):  # fmt: skip
+    """Write a line of NCHW y of the sums of all phases of the width."""
+    if AXIS_W[STRIDE] == 3:
+        store_thirds(
+            sums[0], sums[1], sums[2], y, bias_values, slope, residual, batch, line, m_w, live,
+            phase_h, first_channel, out_h, out_w, y_n, y_c, y_h, AXIS_H, AXIS_W, STREAM, WIDE,
+            ACTIVATION, ALPHA, BETA,
+        )  # fmt: skip
+    else:
+        store_words(
+            sums[0], sums[1], y, bias_values, slope, residual, batch, line, m_w, live, phase_h,
+            first_channel, out_h, y_n, y_c, y_h, AXIS_H, STREAM, WIDE, ACTIVATION, ALPHA, BETA,
         )  # fmt: skip

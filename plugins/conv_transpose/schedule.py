@@ -24,6 +24,8 @@ WALK = "walk"
 UNPACKED = (DIRECT, LINES)
 # Triton's own use of shared memory beside the tiles.
 SPARE_BYTES = 1024
+# Of a warp whose threads exchange what they store.
+EXCHANGE_BYTES = 512
 # Channels of a piece of x or y that goes between memory and a matrix instruction's registers, and
 # how many of a product or of a part may.
 PIECE = 32
@@ -150,8 +152,12 @@ def fragment_sums(problem: Problem, schedule: Schedule) -> bool:
 
 
 def takes_words(problem: Problem, schedule: Schedule) -> bool:
-    """Whether a walk goes over NCHW lines: in words of two positions of x, of four of y."""
+    """Whether a walk goes over NCHW lines: x in words of two positions, whose results y has.
+
+    With two phases of the width these are words of four, with three they are three words of two.
+    """
     width, out = axis_plans(problem, schedule)[2], problem.out_sizes[2]
+    even = width.crop % 2 == 0 and out % 2 == 0 and width.rows(out) % 2 == 0
     return (
         schedule.fragments
         and not (problem.channels_last_in or problem.channels_last_out or schedule.interleave)
@@ -159,9 +165,10 @@ def takes_words(problem: Problem, schedule: Schedule) -> bool:
         and not schedule.k_major
         and schedule.block_m == 16 * schedule.warps
         and schedule.block_n == problem.spec.out_per_group in WORD_CHANNELS
-        and width.stride == 2
-        and width.exact(out)
-        and out % 4 == 0
+        and (
+            (width.stride == 2 and width.exact(out) and out % 4 == 0)
+            or (width.stride == 3 and even)
+        )
     )
 
 
@@ -188,7 +195,9 @@ def resident_bytes(problem: Problem, schedule: Schedule) -> int:
     y = 0 if direct else max(parts.widths)
     tiles = x + y if schedule.stages > 1 else max(x, y)
     elements = weight_elements(packing, parts) + schedule.block_m * tiles
-    return elements * problem.element_bytes + SPARE_BYTES
+    thirds = schedule.kind == WALK and not problem.channels_last_out
+    exchanged = EXCHANGE_BYTES * schedule.warps if thirds and packing.axes[2].stride == 3 else 0
+    return elements * problem.element_bytes + exchanged + SPARE_BYTES
 
 
 def row_count(problem: Problem, schedule: Schedule) -> int:

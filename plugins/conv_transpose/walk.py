@@ -20,6 +20,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     axis_plans,
     fragment_sums,
     packing_of,
+    program_count,
     resident_bytes,
     resident_parts,
     row_count,
@@ -39,6 +40,8 @@ PROGRAMS = 2
 REGISTERS = 255
 # Registers of a thread beside x and its sums.
 OTHER_REGISTERS = 46
+# Phases of the width, by their number, that a thread stores at a time; one of four is none.
+STORED = {2: 2, 3: 4}
 # What was measured to gain channels last; others spill up to 612 bytes, or are bound by memory.
 CHANNELS, SHIFTS, STRIDE = 64, 3, 2
 # Lines that a walk should have for each that it reads before its first: these are read twice.
@@ -46,6 +49,8 @@ LINES_EACH = 8
 # The same in words, and the least (shift, C_in) that gains there.
 LINES_EACH_WORDS = 1.5
 LEAST_ROWS = 192
+# With three phases of the width: products (and stores), past which registers spill.
+MOST_THIRDS = 24
 
 
 def walks(problem: Problem, schedule: Schedule) -> bool:
@@ -132,7 +137,8 @@ def _in_words(problem: Problem, schedule: Schedule) -> Schedule:
         interleave=False,
         prefetch=PREFETCH_WORDS,
     )
-    few = packing_of(problem, schedule).blocks <= 2 * JOINED_FEW and channels <= BLOCK_N
+    two = axis_plans(problem, schedule)[2].stride == 2
+    few = packing_of(problem, schedule).blocks <= 2 * JOINED_FEW and channels <= BLOCK_N and two
     return replace(schedule, joined=JOINED_FEW) if few else schedule
 
 
@@ -143,16 +149,29 @@ def preferred_walk(problem: Problem, device: Device, base: Schedule) -> Schedule
     schedule = walk_schedule(problem, device, base)
     if schedule is None:
         return None
+    if axis_plans(problem, schedule)[2].stride == 3 and not problem.channels_last_in:
+        taken = _gains_by_thirds(problem, schedule, device)
+    else:
+        taken = _gains_by_length(problem, schedule)
+    return schedule if taken else None
+
+
+def _gains_by_thirds(problem: Problem, schedule: Schedule, device: Device) -> bool:
+    """Whether three phases of the width gain: wherever most of the device has a program."""
+    steps = sum(1 + len(part) for part in products(problem, schedule))
+    return steps <= MOST_THIRDS and program_count(problem, schedule) >= device.processors
+
+
+def _gains_by_length(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a walk is long against what it reads before, and what it adds up is enough."""
     height = axis_plans(problem, schedule)[1]
     lines = height.rows(problem.out_sizes[1])
     before = schedule.workers * (height.count - 1)
     if problem.channels_last_in:
-        taken = lines >= before * LINES_EACH and _gains_by_fragments(problem, schedule)
-    else:
-        packing = packing_of(problem, schedule)
-        rows = packing.blocks * problem.spec.in_per_group
-        taken = lines >= before * LINES_EACH_WORDS and packing.blocks > 1 and rows >= LEAST_ROWS
-    return schedule if taken else None
+        return lines >= before * LINES_EACH and _gains_by_fragments(problem, schedule)
+    blocks = packing_of(problem, schedule).blocks
+    enough = blocks > 1 and blocks * problem.spec.in_per_group >= LEAST_ROWS
+    return lines >= before * LINES_EACH_WORDS and enough
 
 
 def _gains_by_fragments(problem: Problem, schedule: Schedule) -> bool:
@@ -174,4 +193,4 @@ def _held_registers(problem: Problem, schedule: Schedule) -> int:
         return (height.count + 1) * width.count * each + sums
     leftmost, rightmost = -(width.first + (width.count - 1) * width.step), 1 - width.first
     positions, words = rightmost - leftmost + 1, rightmost // 2 - leftmost // 2 + 1
-    return height.count * positions * each // 2 + words * each + 2 * sums
+    return height.count * positions * each // 2 + words * each + STORED[width.stride] * sums

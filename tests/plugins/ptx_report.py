@@ -110,6 +110,8 @@ if __name__ == "__main__":
         "walk": report(LARGE, True, sizes=(128, 128)),
         "walk in words": report(LARGE, False, sizes=(128, 128)),
         "walk in words, residual": report(LARGE, False, True, sizes=(128, 128)),
+        "walk in thirds": report(ODD_LINES, False, sizes=(128, 128)),
+        "walk in thirds, residual": report(ODD_LINES, False, True, sizes=(128, 128)),
         "direct": report(DEPTHWISE, True),
         "tiles ahead": report(DENSE, True, forced=AHEAD),
         "lines": report(DEPTHWISE, False),

@@ -29,6 +29,10 @@ ONE_LINE = ConvTransposeSpec(16, 16, 1, (2, 4), (2, 2), (1, 1), (0, 1), (0, 1), 
 WORD_GROUPS = ConvTransposeSpec(48, 32, 2, (4, 4), (2, 2), (1, 1), (1, 1), (2, 1), (0, 0))
 WORD_DILATED = ConvTransposeSpec(24, 16, 1, (3, 3), (2, 2), (2, 4), (1, 3), (2, 4), (1, 0))
 WORD_LINES = ConvTransposeSpec(33, 64, 1, (3, 2), (1, 2), (1, 1), (1, 0), (0, 0), (0, 0))
+# Three phases of the width: six neighbours of two positions, with a crop of a word and beyond y.
+THIRDS = ConvTransposeSpec(40, 32, 1, (5, 5), (3, 3), (1, 1), (2, 2), (2, 2), (1, 0))
+THIRD_GROUPS = ConvTransposeSpec(36, 32, 2, (3, 7), (2, 3), (1, 1), (1, 3), (2, 3), (1, 2))
+THIRD_SINGLE = ConvTransposeSpec(17, 16, 1, (2, 3), (1, 3), (1, 1), (1, 0), (0, 2), (0, 2))
 WORD_STEEP = ConvTransposeSpec(17, 32, 1, (5, 6), (3, 2), (1, 1), (2, 3), (1, 1), (1, 0))
 
 
@@ -46,6 +50,9 @@ WORD_STEEP = ConvTransposeSpec(17, 32, 1, (5, 6), (3, 2), (1, 1), (2, 3), (1, 1)
         (WORD_DILATED, False, 8, 3),
         (WORD_LINES, False, 1, 99),
         (WORD_STEEP, False, 4, 2),
+        (THIRDS, False, 4, 99),
+        (THIRD_GROUPS, False, 2, 1),
+        (THIRD_SINGLE, False, 1, 2),
     ],
 )
 def test_walks_with_every_part_of_the_epilogue(spec, last, joined, prefetch, dtype):
@@ -55,7 +62,9 @@ def test_walks_with_every_part_of_the_epilogue(spec, last, joined, prefetch, dty
     assert_right_with_epilogue(x, w, b, spec, schedule)
 
 
-@pytest.mark.parametrize(("spec", "last"), [(ONE_GROUP, True), (WORD_DILATED, False)])
+@pytest.mark.parametrize(
+    ("spec", "last"), [(ONE_GROUP, True), (WORD_DILATED, False), (THIRDS, False)]
+)
 @pytest.mark.parametrize(
     ("workers", "sizes"), [(1, (5, 3)), (3, (4, 2)), (5, (3, 2)), (2, (1, 40))]
 )
@@ -67,7 +76,9 @@ def test_programs_share_the_height_however_many_they_are(workers, sizes, spec, l
     assert_right(x, w, b, spec, forced(op.make_problem(x, spec), workers=workers))
 
 
-@pytest.mark.parametrize(("spec", "last"), [(LARGE, True), (WORD_GROUPS, False)])
+@pytest.mark.parametrize(
+    ("spec", "last"), [(LARGE, True), (WORD_GROUPS, False), (THIRD_GROUPS, False)]
+)
 def test_without_a_bias_and_with_a_slope_for_each_channel(spec, last):
     torch.manual_seed(3)
     x, w, _ = operands(spec, 1, (3, 4), torch.float16, last)
@@ -89,7 +100,9 @@ def test_x_that_is_not_read_in_words(layout):
     assert_right(x, w, b, spec, forced(op.make_problem(x, spec)))
 
 
-@pytest.mark.parametrize(("spec", "last"), [(GROUPS, True), (WORD_GROUPS, False)])
+@pytest.mark.parametrize(
+    ("spec", "last"), [(GROUPS, True), (WORD_GROUPS, False), (THIRD_GROUPS, False)]
+)
 def test_64_bit_offsets(spec, last, monkeypatch):
     monkeypatch.setattr("convt_onnx.plugins.conv_transpose.launch.WIDE_FROM", 0)
     torch.manual_seed(5)

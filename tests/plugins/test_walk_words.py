@@ -1,7 +1,8 @@
-"""Walks over NCHW lines: x in words of two positions, y in words of four."""
+"""Walks over NCHW lines: x in words of two positions, y in words of two or four elements."""
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from convt_onnx.plugins.conv_transpose import heuristics
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
@@ -13,7 +14,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     resident_bytes,
     takes_words,
 )
-from convt_onnx.plugins.conv_transpose.walk import LEAST_ROWS, walk_schedule, walks
+from convt_onnx.plugins.conv_transpose.walk import JOINED, LEAST_ROWS, walk_schedule, walks
 
 from .walks import forced
 from .walks import row as any_row
@@ -48,12 +49,43 @@ def test_the_choice_walks_where_many_rows_are_added_up_and_walks_are_long():
         row(in_channels=128),  # x does not fit in registers
         row(out_channels=48),  # no power of two
         row(kernel=(2, 2), pads_begin=(0, 0), pads_end=(0, 0), output_padding=(0, 0)),
-        row(strides=(2, 3)),
+        row(strides=(2, 3)),  # odd lines of y
     ):
         assert chosen(other).kind != WALK
     assert chosen(row(), Device("older", 80)).kind != WALK
     assert chosen(row(), Device("newer", 100)).kind != WALK
     assert chosen(row(), Device("small", 90, shared_bytes=100_000)).kind != WALK
+
+
+def thirds(**changes: Any) -> Problem:
+    """k5 s3, 32 to 32 channels, lines of y of 2 * 191 elements."""
+    spec = {"in_channels": 32, "strides": (3, 3), "output_padding": (0, 0)}
+    return row(**{"batch": 4, **spec, **changes})
+
+
+def test_three_phases_walk_wherever_most_of_the_device_has_a_program():
+    gapless = {"kernel": (3, 3), "pads_begin": (0, 0), "pads_end": (0, 0)}
+    for problem in (
+        thirds(),
+        thirds(dtype="bfloat16"),
+        thirds(batch=1),
+        thirds(in_channels=64, out_channels=64, **gapless),
+        thirds(strides=(1, 3)),
+        thirds(kernel=(7, 7), sizes=(64, 64), batch=8),
+    ):
+        schedule = chosen(problem)
+        assert schedule.kind == WALK
+        assert schedule.joined == JOINED
+        assert program_count(problem, schedule) >= Device().processors
+    for other in (
+        thirds(dtype="float32"),
+        thirds(batch=2, sizes=(32, 32)),  # 32 programs
+        thirds(sizes=(128, 127)),  # rows q make no pairs
+        thirds(pads_end=(2, 1)),  # odd lines
+        thirds(kernel=(9, 9), out_channels=16),  # 36 products
+        thirds(out_channels=48),
+    ):
+        assert chosen(other).kind != WALK
 
 
 def test_two_programs_fit_a_processor_and_fill_the_device_once():
