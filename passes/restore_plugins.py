@@ -15,16 +15,12 @@ from convt_onnx.plugin_node import DOMAIN, HASHED, OVERLOAD, PluginRecord
 from convt_onnx.plugin_node.body import emit_activation, emit_conv_transpose
 from convt_onnx.plugin_node.functions import drop_functions
 from convt_onnx.plugin_node.record import read_record
+from convt_onnx.plugin_node.types import BY_NAME
 from convt_onnx.plugin_node.weights import unpack_by_nodes
 from convt_onnx.plugins.conv_transpose.packing import Packing, unpack
 from convt_onnx.standard import opset_of
 
 NAMINGS = (HASHED, OVERLOAD)
-DTYPES = {
-    "float16": ir.DataType.FLOAT16,
-    "bfloat16": ir.DataType.BFLOAT16,
-    "float32": ir.DataType.FLOAT,
-}
 
 
 class RestorePlugins(Pass):
@@ -98,7 +94,7 @@ def _restore(em: Emitter, node: ir.Node, record: PluginRecord, ir_version: int) 
     y = emit_conv_transpose(em, record, inputs["X"], weight, inputs.get("B"))
     if record.has_residual:
         y = em.add(y, inputs["R"])
-    dtype = DTYPES[record.dtype].numpy()
+    dtype = BY_NAME[record.dtype].numpy()
     em.splice(node, emit_activation(em, record, y, inputs.get("S"), dtype))
     remove_unused(old)
 
@@ -129,7 +125,7 @@ def _graphs(model: ir.Model) -> Iterator[tuple[ir.Graph, int, bool]]:
 def _dtypes(node: ir.Node) -> Sequence[str]:
     """Names of the types that the node may compute in: every one where none is stated."""
     stated = [v.dtype for v in (*node.inputs[:1], *node.outputs) if v is not None and v.dtype]
-    return [stated[0].numpy().name] if stated else list(DTYPES)
+    return [stated[0].numpy().name] if stated else list(BY_NAME)
 
 
 def _named(node: ir.Node, records: Iterable[PluginRecord]) -> PluginRecord | None:

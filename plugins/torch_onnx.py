@@ -20,6 +20,7 @@ from convt_onnx.graph.emitter import Emitter, NamePool
 from convt_onnx.plugin_node import DOMAIN, HASHED, OVERLOAD, PluginRecord
 from convt_onnx.plugin_node.body import make_function
 from convt_onnx.plugin_node.record import FUNCTION_IR_VERSION, OVERLOAD_IR_VERSION, read_record
+from convt_onnx.plugin_node.types import DTYPES
 from convt_onnx.plugin_node.weights import pack_by_nodes
 from convt_onnx.plugins import torch_op
 from convt_onnx.plugins.conv_transpose import ahead
@@ -32,11 +33,6 @@ NAMINGS = {"tensorrt": HASHED, "ort-cuda": OVERLOAD}
 IR_VERSIONS = {HASHED: FUNCTION_IR_VERSION, OVERLOAD: OVERLOAD_IR_VERSION}
 # Torch writes the node under this name; its final name depends on the target.
 _CALL = "ConvTransposeCall"
-_DTYPES = {
-    ir.DataType.FLOAT: "float32",
-    ir.DataType.FLOAT16: "float16",
-    ir.DataType.BFLOAT16: "bfloat16",
-}
 
 
 def export(
@@ -78,7 +74,7 @@ def finish(model: ir.Model, naming: str) -> None:
             continue
         values = {name: a.value for name, a in node.attributes.items()}
         assert node.inputs[0] is not None
-        record = read_record(values, _DTYPES[node.inputs[0].dtype or ir.DataType.UNDEFINED])
+        record = read_record(values, DTYPES[node.inputs[0].dtype or ir.DataType.UNDEFINED])
         function = make_function(record, naming, opset)
         model.functions[function.identifier()] = function
         _, node.op_type, node.overload = function.identifier()
@@ -96,11 +92,11 @@ def _node(
     assert weight is not None
     spec = spec_of(weight, *numbers).canonical()
     dtype = str(x.dtype).removeprefix("torch.")
-    if dtype not in _DTYPES.values():
+    if dtype not in DTYPES.values():
         raise UsageError(
             "the kernels do not compute in this type",
             where=dtype,
-            help="use " + ", ".join(_DTYPES.values()),
+            help="use " + ", ".join(DTYPES.values()),
         )
     schedule = ahead.base_schedule(KernelSpec(spec, dtype, (None,) * (x.dim() - 1)))
     record = PluginRecord(spec, dtype, bias is not None, residual is not None, activation, schedule)

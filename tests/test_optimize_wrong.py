@@ -15,6 +15,7 @@ from convt_onnx.forms import FORMS
 from convt_onnx.graph.operands import ConstantOperand
 from convt_onnx.tuning.options import SizeSet, TuneOptions
 
+from .folder import names
 from .graph.building import array, model, write
 
 FORM = "phases"
@@ -83,10 +84,6 @@ def attempt(folder, **options):
     return optimize(source, options=OptimizeOptions(forms=forms, force=True, **options))
 
 
-def files(folder):
-    return sorted(p.name for p in folder.iterdir())
-
-
 def test_the_right_form_passes(tmp_path):
     assert {d.form for d in attempt(tmp_path).decisions} == {FORM}
 
@@ -99,7 +96,7 @@ def test_subtle_errors_are_found_and_named(tmp_path, wrong_form, name):
     assert caught.value.where == "first difference: a"
     assert caught.value.exit_code == ExitCode.CHECK_FAILED
     assert "nothing was written" in caught.value.help
-    assert files(tmp_path) == ["model.onnx"]
+    assert names(tmp_path) == ["model.onnx"]
 
 
 @pytest.mark.parametrize("emit", [emit_identity, emit_nonsense, emit_reshaped])
@@ -107,7 +104,7 @@ def test_coarse_errors_write_nothing_either(tmp_path, wrong_form, emit):
     wrong_form(emit)
     with pytest.raises(VerificationError):
         attempt(tmp_path)
-    assert files(tmp_path) == ["model.onnx"]
+    assert names(tmp_path) == ["model.onnx"]
 
 
 def test_an_old_output_survives_a_failure(tmp_path, wrong_form):
@@ -115,7 +112,7 @@ def test_an_old_output_survives_a_failure(tmp_path, wrong_form):
     wrong_form(emit_identity)
     with pytest.raises(VerificationError):
         attempt(tmp_path)
-    assert files(tmp_path) == ["model.convt.onnx", "model.onnx"]
+    assert names(tmp_path) == ["model.convt.onnx", "model.onnx"]
     assert (tmp_path / "model.convt.onnx").read_bytes() == b"old"
 
 
@@ -153,7 +150,7 @@ def test_a_wrong_node_in_a_subgraph_is_found_end_to_end(tmp_path, wrong_form):
     source = write(model(text, w=PARTS["w"], b=PARTS["b"]), tmp_path)
     with pytest.raises(VerificationError, match="output 'y' differs"):
         optimize(source, options=OptimizeOptions(forms={"a": FORM}))
-    assert files(tmp_path) == ["model.onnx"]
+    assert names(tmp_path) == ["model.onnx"]
 
 
 # Requests that cannot be met.
@@ -180,7 +177,7 @@ def test_wrong_usage(tmp_path, options, what, help):
     assert help in caught.value.help
     assert caught.value.where
     assert caught.value.exit_code == ExitCode.USAGE
-    assert files(tmp_path) == ["model.onnx"]
+    assert names(tmp_path) == ["model.onnx"]
 
 
 @pytest.mark.parametrize("options", [{"forms": {"a": "keep"}}, {"skip": frozenset({"a"})}])
@@ -188,7 +185,7 @@ def test_a_node_of_a_model_without_any(tmp_path, options):
     source = write(model("g (float[3] x) => (float[3] y) { y = Relu (x) }"), tmp_path)
     with pytest.raises(UsageError, match="no ConvTranspose node 'a'"):
         optimize(source, options=OptimizeOptions(**options))
-    assert files(tmp_path) == ["model.onnx"]
+    assert names(tmp_path) == ["model.onnx"]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +198,7 @@ def test_an_invalid_node(tmp_path, attributes):
         optimize(source)
     assert caught.value.exit_code == ExitCode.USAGE
     assert "'a'" in caught.value.where
-    assert files(tmp_path) == ["model.onnx"]
+    assert names(tmp_path) == ["model.onnx"]
 
 
 def emit_short(em, node, setting):
@@ -223,4 +220,4 @@ def test_every_set_of_sizes_is_verified(tmp_path, wrong_form, sizes):
     with pytest.raises(VerificationError) as caught:
         optimize(source, options=options)
     assert caught.value.where.endswith("with x:1,4,9")
-    assert files(tmp_path) == ["model.onnx"]
+    assert names(tmp_path) == ["model.onnx"]

@@ -17,6 +17,7 @@ from convt_onnx.graph.operands import ConstantOperand, QuantisedOperand, Runtime
 from convt_onnx.plugin_node import DOMAIN, OVERLOAD, PluginRecord
 from convt_onnx.plugin_node.body import make_function
 from convt_onnx.plugin_node.record import FORM
+from convt_onnx.plugin_node.types import DTYPES
 from convt_onnx.plugin_node.weights import pack_by_nodes
 from convt_onnx.plugins.conv_transpose import ahead
 from convt_onnx.plugins.conv_transpose.activations import NONE, Activation, make_activation
@@ -26,11 +27,6 @@ from convt_onnx.plugins.conv_transpose.router import worth
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
 
-DTYPES = {
-    ir.DataType.FLOAT: "float32",
-    ir.DataType.FLOAT16: "float16",
-    ir.DataType.BFLOAT16: "bfloat16",
-}
 # The function body takes operators of these, and functions came with that version of the format.
 MIN_OPSET, MIN_BFLOAT16_OPSET = 11, 13
 MIN_IR_VERSION = 4

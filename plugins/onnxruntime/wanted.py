@@ -17,6 +17,7 @@ from convt_onnx.errors import MissingPartError, install
 from convt_onnx.graph.operands import Dim, Shapes
 from convt_onnx.plugin_node import DOMAIN, FIXED_NAME, PluginRecord
 from convt_onnx.plugin_node.record import read_record
+from convt_onnx.plugin_node.types import DTYPES
 from convt_onnx.plugins.conv_transpose import ahead
 from convt_onnx.plugins.conv_transpose.compile import compile_ptx
 from convt_onnx.plugins.conv_transpose.kernel_spec import KernelSpec
@@ -24,11 +25,6 @@ from convt_onnx.plugins.conv_transpose.schedule import Schedule
 from convt_onnx.plugins.onnxruntime import kernel_file
 from convt_onnx.runtime_shapes import shapes_of
 
-DTYPES = {
-    ir.DataType.FLOAT: "float32",
-    ir.DataType.FLOAT16: "float16",
-    ir.DataType.BFLOAT16: "bfloat16",
-}
 # Sizes of this many elements and more take 64-bit addresses.
 WIDE_FROM = 1 << 31
 
