@@ -53,19 +53,20 @@ ACTIVATIONS: dict[str, Array] = {
 
 
 def find_activation(
-    value: ir.Value, evaluator: Evaluator, *, half: bool
+    value: ir.Value, evaluator: Evaluator, *, rank: int, half: bool
 ) -> tuple[str, int, ir.Value] | None:
     """Name, number of nodes and output of an activation of several nodes that reads `value`.
 
     Args:
         value: What all of it is computed from; nothing outside of it may read the value.
         evaluator: Computes constant operands.
+        rank: Number of axes of the value; a constant of more would add some.
         half: Whether the constants are of a half type.
     """
     known: dict[int, Array] = {id(value): SAMPLES}
     values, done = [value], list[ir.Node]()
     while len(done) < MAX_NODES:
-        step = _next(values, done, known, evaluator)
+        step = _next(values, done, known, evaluator, rank)
         if step is None:
             return None
         node, result = step
@@ -81,7 +82,11 @@ def find_activation(
 
 
 def _next(
-    values: list[ir.Value], done: list[ir.Node], known: dict[int, Array], evaluator: Evaluator
+    values: list[ir.Value],
+    done: list[ir.Node],
+    known: dict[int, Array],
+    evaluator: Evaluator,
+    rank: int,
 ) -> tuple[ir.Node, Array] | None:
     """The first node that can be computed by now, and what it gives."""
     for value in values:
@@ -89,13 +94,15 @@ def _next(
             node = use.node
             if node in done or node.graph is not values[0].graph:
                 continue
-            result = _compute(node, known, evaluator)
+            result = _compute(node, known, evaluator, rank)
             if result is not None:
                 return node, result
     return None
 
 
-def _compute(node: ir.Node, known: dict[int, Array], evaluator: Evaluator) -> Array | None:
+def _compute(
+    node: ir.Node, known: dict[int, Array], evaluator: Evaluator, rank: int
+) -> Array | None:
     if not is_standard(node, *ELEMENTWISE):
         return None
     operands: list[Array] = []
@@ -103,7 +110,7 @@ def _compute(node: ir.Node, known: dict[int, Array], evaluator: Evaluator) -> Ar
         array = None if value is None else known.get(id(value))
         if array is None and value is not None:
             array = evaluator.value(value)
-            if array is None or array.size != 1:
+            if array is None or array.size != 1 or array.ndim > rank:
                 return None
             array = array.astype(np.float64).ravel()
         if array is None:

@@ -135,7 +135,8 @@ class _Walk:
             if parameters is not None:
                 name, numbers = parameters
                 return Piece(name, numbers, 1, readers[0].outputs[0])
-        chain = find_activation(value, self.evaluator, half=self.node.dtype in HALF)
+        rank, half = self.node.spec.ndim + 2, self.node.dtype in HALF
+        chain = find_activation(value, self.evaluator, rank=rank, half=half)
         if chain is not None:
             name, count, output = chain
             return Piece(name, (), count, output)

@@ -153,6 +153,13 @@ def test_the_chains_of_exporters(read, chain, dtype):
     assert found == activation(name, nodes=steps.count(" = "))
 
 
+@pytest.mark.parametrize("axes, taken", [(3, True), (4, False)])
+def test_a_constant_that_adds_an_axis_makes_no_activation(read, axes, taken):
+    steps = CHAINS["gelu of torch's dynamo exporter"][1].replace("half", "wide")
+    found = read(proto(steps, wide=np.full([1] * axes, 0.5)))
+    assert isinstance(found, Epilogue) is taken
+
+
 def test_a_residual(read):
     found = read(proto("y = Add (h, r)", inputs=", float[2,6,12] r"))
     assert found == Epilogue(None, (), "r", ("residual",), 1, "y")
