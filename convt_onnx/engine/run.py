@@ -56,7 +56,7 @@ class LoadedEngine:
         path: The file.
 
     Raises:
-        UsageError: It is no engine, or of another version.
+        UsageError: It is no engine, of another version, or has a tensor that no array holds.
         MissingPartError: Its library or a device is missing.
     """
 
@@ -119,10 +119,17 @@ class LoadedEngine:
 
     def _tensor(self, name: str) -> Tensor:
         engine, trt = self._engine, self._trt
+        kind = engine.get_tensor_dtype(name).name
+        if kind not in DTYPES:
+            raise UsageError(
+                f"the engine has a tensor of type {kind}, which no array holds",
+                where=f"tensor {name!r}",
+                help="run this engine with trtexec or a program of its own",
+            )
         return Tensor(
             name=name,
             is_input=engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT,
-            dtype=DTYPES[engine.get_tensor_dtype(name).name],
+            dtype=DTYPES[kind],
             shape=tuple(engine.get_tensor_shape(name)),
             on_host=engine.get_tensor_location(name) == trt.TensorLocation.HOST,
         )

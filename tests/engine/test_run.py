@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -93,6 +95,13 @@ class TestLoading:
         with pytest.raises(MissingPartError, match="does not load the engine") as error:
             LoadedEngine(loaded(None))
         assert "Version tag" in error.value.where
+
+    def test_a_type_that_no_array_holds_is_named(self, loaded, cuda, monkeypatch):
+        packed = SimpleNamespace(name="INT4")
+        monkeypatch.setattr(FakeEngine, "get_tensor_dtype", lambda self, name: packed)
+        with pytest.raises(UsageError, match="type INT4, which no array holds") as error:
+            LoadedEngine(loaded(FakeEngine(cuda)))
+        assert error.value.where == "tensor 'x'"
 
     @pytest.mark.parametrize("content", [b"", b"ftrt", b"\x08\x07" * 50, b"TRT engine"])
     def test_what_is_no_engine(self, tmp_path, content):
