@@ -10,6 +10,9 @@ import onnx_ir as ir
 from convt_onnx.errors import GeometryError
 from convt_onnx.spec import MAX_ELEMENTS, ConvTransposeSpec
 
+# The longest kernels that models have, of inverse STFTs, have 2^12 to 2^14.
+MAX_TAPS = 1 << 22
+
 
 def check_types(operands: Iterable[ir.Value | None]) -> None:
     """Refuse inputs that are declared as, or hold, anything but floats.
@@ -28,6 +31,20 @@ def check_types(operands: Iterable[ir.Value | None]) -> None:
                     where=f"{value.name!r} is of type {dtype}",
                     help="put a Cast or a DequantizeLinear in front",
                 )
+
+
+def check_kernel(spec: ConvTransposeSpec) -> None:
+    """Refuse kernels whose taps could not be counted one by one.
+
+    Raises:
+        GeometryError: It is one.
+    """
+    if prod(spec.kernel) > MAX_TAPS:
+        raise GeometryError(
+            "the kernel is too large for any runtime",
+            where=f"kernel = {list(spec.kernel)}",
+            help="correct the shape of the weight; 2^22 taps are the most",
+        )
 
 
 def check_sizes(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> None:

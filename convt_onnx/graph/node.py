@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from convt_onnx.errors import GeometryError
-from convt_onnx.graph.limits import check_sizes, check_types
+from convt_onnx.graph.limits import check_kernel, check_sizes, check_types
 from convt_onnx.graph.operands import Dim, Operand, Shapes, read_operand
 from convt_onnx.graph.quantised import Grid, input_grid, output_grid
 from convt_onnx.late_crop import LateCrop, resolve_late
@@ -192,6 +192,7 @@ def _read(
     dims = _dims(x, shapes)
     known = (None,) * len(weight.shape) if dims is None else dims
     spec, late = _geometry(node, weight, bias, known)
+    check_kernel(spec)
     if b is not None and bias is None:
         return UnreadNode(node, path, Refusal("CT107", f"bias {b.name!r}"))
     if None not in known[2:]:

@@ -181,3 +181,10 @@ def test_tensors_that_nothing_can_hold_are_refused(shape, stride):
         read(model(text, w=W))
     assert "'up'" in caught.value.where
     assert str(stride) in caught.value.where
+
+
+def test_kernels_that_nothing_can_hold_are_refused():
+    text = ONE.replace("(float[1,3,7] x)", f"(float[1,3,7] x, float[3,4,{2**40}] w)")
+    with pytest.raises(GeometryError, match="kernel is too large for any runtime") as caught:
+        read(model(text))
+    assert "node 'a'" in caught.value.where
