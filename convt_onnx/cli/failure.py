@@ -7,6 +7,7 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -27,15 +28,23 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
         click.echo(error.format_message(), err=True)
         return int(ExitCode.USAGE)
     known = _as_known(error, _own_help(arguments))
-    if "--json" in arguments:
-        from convt_onnx.report.as_json import error_document
-
-        click.echo(json.dumps(error_document(known), indent=2))
-    else:
-        click.echo(_lines(known), err=True)
+    if "--json" not in arguments or not _printed_as_json(known):
+        with suppress(OSError):  # where nothing can be written, the exit code is what is left
+            click.echo(_lines(known), err=True)
     if _verbosity(arguments) > 1:
         traceback.print_exception(error, file=sys.stderr)
     return int(known.exit_code)
+
+
+def _printed_as_json(error: ConvtError) -> bool:
+    """Whether stdout took it: what failed may be a full disk behind stdout itself."""
+    from convt_onnx.report.as_json import error_document
+
+    try:
+        click.echo(json.dumps(error_document(error), indent=2))
+    except OSError:
+        return False
+    return True
 
 
 def _own_help(arguments: Sequence[str]) -> str:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from onnx import helper
 
 from convt_onnx import OptimizeOptions, VerifyOptions, optimize, verify_files
-from convt_onnx.errors import ModelError, UsageError
+from convt_onnx.errors import ExitCode, ModelError, UsageError
 from convt_onnx.targets import TARGETS
 
 from ..graph.building import array, model, write
@@ -112,3 +115,14 @@ def test_sizes_that_nothing_can_hold_name_the_node(tmp_path, convt, shape, strid
 def test_given_sizes_that_nothing_can_hold(convt, source):
     done = convt("optimize", source, "--no-verify", "--input-shapes", "x:2,3,9223372036854775808")
     done.check_failed(2, "input 'x'", "too large for any runtime")
+
+
+@pytest.mark.parametrize("more", [["--json"], []])
+def test_a_full_disk_behind_stdout(source, more):
+    command = [sys.executable, "-m", "convt_onnx", "inspect", str(source), *more]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr.splitlines()[0] == "error: cannot read or write: No space left on device"
+    assert done.stderr.splitlines()[-1].startswith("help:")
+    assert "Traceback" not in done.stderr
