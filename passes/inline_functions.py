@@ -11,7 +11,7 @@ from onnx_ir.passes.common import InlinePass
 from convt_onnx.graph.emitter import NamePool
 from convt_onnx.model_io.walk import is_conv_transpose
 from convt_onnx.passes.base import Pass
-from convt_onnx.plugin_node import DOMAIN
+from convt_onnx.plugin_node import DOMAIN, OVERLOAD
 
 
 class InlineFunctions(Pass):
@@ -23,6 +23,8 @@ class InlineFunctions(Pass):
         2. takes a weight or bias that depends on the function's inputs, or
         3. stands in a function that shares its name with another, for targets that tell
            functions apart by name alone; the other one is inlined too,
+        4. may become a node of the plugin that is called by its overload, which ONNX Runtime
+           does not find from inside of a function,
 
     and so is each function that calls such a function. Others stay functions: their nodes are
     rewritten in the body. Not inlined: a function with another opset than the model's, one that
@@ -39,6 +41,8 @@ class InlineFunctions(Pass):
         wanted = {f.identifier() for f in model.functions.values() if _depends_on_call(f)}
         if not self.context.target.functions_by_domain:
             wanted |= _sharing_names(model)
+        if self.context.plugin_naming == OVERLOAD:
+            wanted |= {f.identifier() for f in model.functions.values() if _holds_ours(f)}
         if not wanted:
             return
         wanted = _with_callers(model, wanted)
@@ -56,13 +60,15 @@ class InlineFunctions(Pass):
 def _sharing_names(model: ir.Model) -> set[ir.OperatorIdentifier]:
     """Functions of one name, where one of them holds a ConvTranspose."""
     names = Counter(f.name for f in model.functions.values())
-    ours = {
-        f.name
-        for f in model.functions.values()
-        if any(is_conv_transpose(n) for n in ir.traversal.RecursiveGraphIterator(f.graph))
-    }
+    ours = {f.name for f in model.functions.values() if _holds_ours(f)}
     shared = {name for name, count in names.items() if count > 1} & ours
     return {f.identifier() for f in model.functions.values() if f.name in shared}
+
+
+def _holds_ours(function: ir.Function) -> bool:
+    """Whether it holds a ConvTranspose, and is none of the plugin's."""
+    nodes = ir.traversal.RecursiveGraphIterator(function.graph)
+    return function.domain != DOMAIN and any(is_conv_transpose(n) for n in nodes)
 
 
 def _inlinable(model: ir.Model, function: ir.Function, calls: Sequence[ir.Node]) -> bool:

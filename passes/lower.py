@@ -20,6 +20,7 @@ from convt_onnx.graph.node import ConvTransposeNode, FoundNode, UnreadNode, find
 from convt_onnx.lowering import write_form
 from convt_onnx.passes.base import Pass
 from convt_onnx.plugin_node.functions import add_functions
+from convt_onnx.plugin_node.record import OVERLOAD
 from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.tuning.jobs import Weighed
 
@@ -138,6 +139,9 @@ class Lower(Pass):
     ) -> Setting:
         dtype = None if isinstance(read, UnreadNode) else read.dtype
         naming = self.context.plugin_naming
+        if naming == OVERLOAD and found.in_function:
+            # ONNX Runtime does not find the overload that a function calls.
+            naming = ""
         return setting_for(
             found.opset, self.context.target, dtype, ir_version=ir_version, plugin=naming
         )

@@ -159,13 +159,24 @@ FUNCTION = """up (v) => (z) {
 }"""
 
 
-def test_inside_a_branch_and_a_function(plugged):
+@pytest.mark.parametrize("target", ["tensorrt-rtx", "ort-cuda"])
+def test_inside_a_branch_and_a_function(plugged, target):
     function = FUNCTION % braces(array(6, 2, 1, 2))
     before = with_function(BRANCHES, function, w=array(6, 5, 3, 4))
-    after, _ = plugged(before)
+    after, _ = plugged(before, target)
     assert len(plugin_nodes(after)) == 2
     for value in (True, False):
         assert_same(before, after, random_feeds(before, c=np.array(value)))
+
+
+def test_no_overload_is_called_from_a_function(plugged):
+    """ONNX Runtime does not find it; this function has another opset, so it is not inlined."""
+    function = FUNCTION % braces(array(6, 2, 1, 2))
+    before = with_function(BRANCHES, function, function_opset=16, w=array(6, 5, 3, 4))
+    after, _ = plugged(before, "ort-cuda", verify=False)
+    assert [n.op_type for n in plugin_nodes(after)] == ["FusedConvTranspose"]
+    (kept,) = (f for f in after.functions if f.name == "up")
+    assert [n.op_type for n in kept.node] == ["Constant", "ConvTranspose", "Tanh"]
 
 
 def test_inside_a_loop(plugged):
