@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from convt_onnx.placement import OffDevice, off_device
 from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.runtime_shapes import shapes_of
 from convt_onnx.spec import ConvTransposeSpec
-from convt_onnx.targets import TARGETS, get_target
+from convt_onnx.targets import TARGETS, Target, get_target
 from convt_onnx.usual_sizes import usual_sizes
 from convt_onnx.verify.inputs import InputShapes, check_shapes
 
@@ -83,22 +83,14 @@ def inspect(
     chosen = [get_target(t) for t in targets] or list(TARGETS.values())
     loaded = model_io.load(Path(path))
     model = loaded.model
-    given = input_shapes or {}
-    check_shapes(model.graph, given)
+    check_shapes(model.graph, input_shapes or {})
+    # Of the file as it is, before any pass.
     node_count = sum(1 for _ in model.graph.all_nodes())
-    reports: list[NodeReport] = []
-    context = Context(chosen[0], {}, Choice())
     alone = tuple(Miss(name, "read", why) for name, why in integer_variants(model))
     away = tuple(o for target in chosen for o in off_device(model, target))
-    gaps: list[Gap] = []
-    if loaded.has_conv_transpose:
-        shapes = shapes_of(loaded)
-        gaps = [g for target in chosen for g in find_gaps(model, shapes, target)]
-        passes = (*pipeline.PREPARATIONS, *pipeline.FOLDS)
-        modified = pipeline.run(passes, loaded, context)
-        context.usual = usual_sizes(loaded, context.shapes, given, changed=modified)
-        predictors = [Predictor(t) for t in chosen]
-        reports = [_report(f, model.ir_version, context, predictors) for f in find_nodes(model)]
+    context = Context(chosen[0], {}, Choice())
+    gaps = tuple(_gaps(loaded, chosen))
+    reports = _reports(loaded, context, chosen, input_shapes or {})
     return Inspection(
         path=Path(path),
         ir_version=model.ir_version,
@@ -108,10 +100,31 @@ def inspect(
         nodes=tuple(reports),
         off_device=away,
         left_alone=alone,
-        gaps=tuple(gaps),
+        gaps=gaps,
         input_shapes=context.usual.inputs,
         assumed=context.usual.assumed,
     )
+
+
+def _gaps(loaded: model_io.LoadedModel, targets: Sequence[Target]) -> Iterator[Gap]:
+    if loaded.has_conv_transpose:
+        shapes = shapes_of(loaded)
+        for target in targets:
+            yield from find_gaps(loaded.model, shapes, target)
+
+
+def _reports(
+    loaded: model_io.LoadedModel, context: Context, targets: Sequence[Target], given: InputShapes
+) -> list[NodeReport]:
+    """Fold what any target has folded, then read and decide each node."""
+    if not loaded.has_conv_transpose:
+        return []
+    passes = (*pipeline.PREPARATIONS, *pipeline.FOLDS)
+    modified = pipeline.run(passes, loaded, context)
+    context.usual = usual_sizes(loaded, context.shapes, given, changed=modified)
+    predictors = [Predictor(t) for t in targets]
+    version = loaded.model.ir_version
+    return [_report(f, version, context, predictors) for f in find_nodes(loaded.model)]
 
 
 def _expected(
