@@ -149,29 +149,33 @@ def optimize(
     """
     start = time.perf_counter()
     options = options or OptimizeOptions()
-    target = get_target(options.target)
-    if options.plugin:
-        require_plugin(target)
     source = Path(source)
     out = default_output(source) if output is None else Path(output)
     progress("reading")
-    loaded = model_io.load(source)
-    if not options.dry_run:
-        model_io.check_destination(loaded, out, force=options.force)
+    loaded = _loaded(source, out, options)
     given = given_shapes(loaded.model.graph, options.checks, options.tune)
     ops_before = op_counts(loaded.model)
-    tuner = node_tuner(
-        target,
-        options.tune,
-        options.checks,
-        source.parent,
-        tune_progress,
-        make_cache=not options.dry_run,
-    )
+    tuner = _tuner(source.parent, options, tune_progress)
     rewrite = _rewritten(loaded, options, progress, tuner, given)
     verification = _proven(rewrite, options, progress)
     saved = None if options.dry_run else _written(rewrite, out, options, progress)
     return _result(rewrite, verification, saved, ops_before, start)
+
+
+def _loaded(source: Path, out: Path, options: OptimizeOptions) -> model_io.LoadedModel:
+    """The model, for a target that takes what is asked for and an output that may be written."""
+    target = get_target(options.target)
+    if options.plugin:
+        require_plugin(target)
+    loaded = model_io.load(source)
+    if not options.dry_run:
+        model_io.check_destination(loaded, out, force=options.force)
+    return loaded
+
+
+def _tuner(folder: Path, options: OptimizeOptions, progress: TuneProgress) -> NodeTuner | None:
+    target, make_cache = get_target(options.target), not options.dry_run
+    return node_tuner(target, options.tune, options.checks, folder, progress, make_cache=make_cache)
 
 
 def _result(

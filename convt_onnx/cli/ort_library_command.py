@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from convt_onnx.cli.options import ModelPath, json_option, quiet_option, verbose_option
 from convt_onnx.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from convt_onnx.ort.library import BuiltLibrary
 
 EPILOG = """\b
 Examples:
@@ -72,11 +78,20 @@ def command(
         built = build_library(
             output, models, _numbers(capabilities), ort_include, processes=jobs, progress=step
         )
+    _tell(console, built)
+    if as_json:
+        out.print_json(document("ort-library", result=built))
+    else:
+        click.echo(built.path)
+
+
+def _tell(console: Console, built: BuiltLibrary) -> None:
+    """What is in the library, and for which models there was nothing to put in."""
     console.print(
         f"{built.kernels} kernels for compute capabilities "
         f"{', '.join(map(str, built.capabilities))}, {built.bytes / 1024:,.0f} KiB"
     )
-    if not models:
+    if not built.kernels and not built.without_nodes:
         console.print("  note: no model was named, so the library has no kernels for any device")
     for model in built.without_nodes:
         console.print(
@@ -85,10 +100,6 @@ def command(
             markup=False,
             soft_wrap=True,
         )
-    if as_json:
-        out.print_json(document("ort-library", result=built))
-    else:
-        click.echo(built.path)
 
 
 def _numbers(words: tuple[str, ...]) -> tuple[int, ...]:

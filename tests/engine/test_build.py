@@ -50,8 +50,7 @@ def convt(rtx, capsys):
         capsys.readouterr()
         with pytest.raises(SystemExit) as done:
             main([str(a) for a in arguments])
-        captured = capsys.readouterr()
-        return done.value.code, captured.out, captured.err
+        return done.value.code, *capsys.readouterr()
 
     return call
 
