@@ -77,6 +77,15 @@ def test_the_store_must_be_the_users_own(library, tmp_path):
         store.private_folder(shared)
 
 
+def test_a_damaged_file_is_read_again_once_it_is_replaced(library, tmp_path):
+    """As `register` does in the same process: it compiles what the library does not find."""
+    record, folder = make_record(SPECS["vocoder"]), tmp_path / "store"
+    write_store(folder, kernel_text(record).replace("grid n 1 +", "grid n +"))
+    assert not has(library.path, record, folder)
+    write_store(folder, kernel_text(record))
+    assert has(library.path, record, folder)
+
+
 def test_no_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)

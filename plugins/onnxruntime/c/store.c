@@ -15,7 +15,7 @@
 
 typedef struct stored_file {
     struct stored_file *next;
-    convt_kernel *kernel; /* NULL where the file is none */
+    convt_kernel *kernel;
     char path[];
 } stored_file;
 
@@ -50,17 +50,22 @@ static char *read_text(int folder, const char *name) {
     return text;
 }
 
+/* A file that is none is looked at again each time: it may have been written anew. */
 static const convt_kernel *stored_kernel(int folder, const char *store, const char *name) {
     char path[4096];
     if (snprintf(path, sizeof path, "%s/%s", store, name) >= (int)sizeof path) return NULL;
     for (stored_file *file = stored; file != NULL; file = file->next)
         if (strcmp(file->path, path) == 0) return file->kernel;
-    stored_file *file = calloc(1, sizeof *file + strlen(path) + 1);
-    if (file == NULL) return NULL;
     char *text = read_text(folder, name);
+    convt_kernel *kernel = text == NULL ? NULL : convt_parse_kernel(text);
+    stored_file *file = kernel == NULL ? NULL : calloc(1, sizeof *file + strlen(path) + 1);
+    if (file == NULL) {
+        free(kernel);
+        free(text);
+        return NULL;
+    }
     strcpy(file->path, path);
-    file->kernel = text == NULL ? NULL : convt_parse_kernel(text);
-    if (file->kernel == NULL) free(text);
+    file->kernel = kernel;
     file->next = stored;
     stored = file;
     return file->kernel;
