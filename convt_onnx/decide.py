@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
-from convt_onnx.capabilities import NATIVE, target_refusal
+from convt_onnx.capabilities import NATIVE, needs_cast_island, target_refusal
 from convt_onnx.costs import cost_shape, node_costs
 from convt_onnx.decision import Candidate, Decision
 from convt_onnx.errors import UsageError
@@ -86,11 +86,19 @@ def _candidate(
     setting: Setting,
     shape: tuple[int, ...],
 ) -> Candidate:
-    refusal = target_refusal(form.name, node, target, setting.opset) or form.check(node, setting)
+    refusal = target_refusal(form.name, node, target, setting.opset)
+    refusal = refusal or _check(form.name, node, target, setting)
     if refusal is not None:
         return Candidate(form.name, None, refusal)
     batch, _, *sizes = shape
     return Candidate(form.name, form.work(node.spec, batch, tuple(sizes)), None)
+
+
+def _check(form: str, node: ConvTransposeNode, target: Target, setting: Setting) -> Refusal | None:
+    """Why a form does not apply to a node, which it sees in float32 between two Casts."""
+    if needs_cast_island(form, node, target, setting.opset):
+        node = replace(node, dtype=ir.DataType.FLOAT)
+    return FORMS[form].check(node, setting)
 
 
 def setting_for(
@@ -125,7 +133,8 @@ def _choose(
         return None, Refusal("CT109")
     forced = choice.form_for(node.path)
     if forced is not None:
-        refusal = _late_refusal(forced, node, setting, target) or FORMS[forced].check(node, setting)
+        refusal = _late_refusal(forced, node, setting, target)
+        refusal = refusal or _check(forced, node, target, setting)
         if refusal is None:
             return forced, Refusal("CT205", forced)
         if node.path in choice.forms:
