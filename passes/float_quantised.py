@@ -12,6 +12,7 @@ from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.emitter import Emitter, NamePool, emitter_at
 from convt_onnx.graph.evaluate import Evaluator
 from convt_onnx.graph.operands import ConstantOperand, constant
+from convt_onnx.graph.quantised import INTEGERS
 from convt_onnx.passes.base import Pass
 from convt_onnx.passes.fold_weights import place
 from convt_onnx.standard import is_standard, opset_of
@@ -102,7 +103,7 @@ def _in_floats(em: Emitter, node: ir.Node, ir_version: int) -> bool:
     x, scale, zero = source.inputs[0], scales[0], zeros[0]
     if x is None or scale is None or zero is None or scale.tensor.size != 1:
         return False
-    if not _equal(*scales) or not _equal(*zeros):
+    if not _equal(*scales) or not _equal(*zeros) or zero.tensor.dtype not in INTEGERS:
         return False
     info = ml_dtypes.iinfo(zero.tensor.dtype.numpy())
     z = int(zero.array().reshape(()))

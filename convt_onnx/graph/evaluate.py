@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx
@@ -34,6 +35,11 @@ FOLDABLE = frozenset(
         "Unsqueeze Where Equal Greater GreaterOrEqual Less LessOrEqual And Or Not"
     ).split()
 )
+# Runtimes sum narrow floats in float32 and round once; onnx's reference rounds each partial sum.
+SUMS = frozenset(
+    "CumSum Einsum MatMul Mean ReduceL1 ReduceL2 ReduceMean ReduceSum ReduceSumSquare Sum".split()
+)
+NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 # An open size in the result of Shape; operators that only move elements may carry it along.
 OPEN = -(1 << 61)
 MOVES = frozenset("Concat Flatten Gather Identity Reshape Slice Split Squeeze Unsqueeze".split())
@@ -123,6 +129,7 @@ class Evaluator:
         feeds = {v.name or "": self._known[v] for v in node.inputs if v is not None}
         if node.op_type not in MOVES and any(_has_open(a) for a in feeds.values()):
             return False
+        feeds, narrow = _widened(node.op_type, feeds)
         model = self._single(node, feeds)
         results: list[Any] = []
         if model is not None and self._affordable(node, model, feeds):
@@ -133,7 +140,7 @@ class Evaluator:
                 results = []
         for i, output in enumerate(node.outputs):
             result = results[i] if i < len(results) else None
-            array = None if result is None else np.asarray(result)
+            array = None if result is None else np.asarray(result, dtype=narrow)
             self._known[output] = array
             self._bytes += 0 if array is None else array.nbytes
         return bool(results)
@@ -173,6 +180,21 @@ class Evaluator:
             opset_imports=[onnx.helper.make_opsetid("", opset)],
             ir_version=max(self._ir_version, 10 if quantises else 4),
         )
+
+
+def _widened(
+    op_type: str, feeds: dict[str, Array | None]
+) -> tuple[dict[str, Array | None], np.dtype[Any] | None]:
+    """Operands of sums in float32 where they are narrow, and what the result is rounded to."""
+    kinds = {a.dtype for a in feeds.values() if a is not None and a.dtype in NARROW}
+    if op_type not in SUMS or len(kinds) != 1:
+        return feeds, None
+    (narrow,) = kinds
+    wide = {
+        name: a.astype(np.float32) if a is not None and a.dtype == narrow else a
+        for name, a in feeds.items()
+    }
+    return wide, narrow
 
 
 def _macs(op_type: str, operands: Sequence[Array]) -> int:

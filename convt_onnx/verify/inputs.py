@@ -284,7 +284,7 @@ def _draw(
         raise UsageError(
             f"cannot make a random input of type {kind}",
             where=f"input {name!r}",
-            help="--inputs FILE.npz",
+            help="--inputs FILE.npz with tensors; optimize also takes --no-verify",
         )
     if dtype is np.bool_:
         return np.asarray(rng.random(shape) < 0.5)

@@ -22,6 +22,8 @@ Array = npt.NDArray[Any]
 # checks some of the channels.
 NODES_AT_ONCE = 16
 MAX_MACS = 4_000_000_000
+# Elements of the output that are compared in float64, 512 MiB of them.
+MAX_OUTPUT = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,8 @@ def _bounded(
 ) -> tuple[ConvTransposeSpec, Array, Array, Array | None, Array]:
     """The first batch entry and as many channels (of the first groups) as the oracle can afford."""
     per_channel = prod(x.shape[2:]) * prod(spec.kernel) * spec.in_per_group
-    affordable = max(1, MAX_MACS // max(1, per_channel))
+    elements = max(1, prod(y.shape[2:]))
+    affordable = max(1, min(MAX_MACS // max(1, per_channel), MAX_OUTPUT // elements))
     if x.shape[0] * spec.out_channels <= affordable:
         return spec, x, weight, bias, y
     x, y = x[:1], y[:1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
@@ -198,6 +199,28 @@ def test_older_opsets_are_right_or_left_alone(opset, nodes):
     assert found is None or wanted is not None, "folded what ONNX Runtime does not load"
     if found is not None:
         assert_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    ("node", "exact"),
+    [
+        ("w = ReduceL2 <axes=[1, 2]> (v)", lambda v: np.sqrt((v**2).sum((1, 2), keepdims=True))),
+        ("w = ReduceSum (v)", lambda v: v.sum(keepdims=True)),
+        ("w = ReduceMean <axes=[0, 2]> (v)", lambda v: v.mean((0, 2), keepdims=True)),
+        ("w = MatMul (v, k)", lambda v: v @ np.full((16, 2), 0.5)),
+    ],
+)
+def test_sums_of_narrow_floats_are_rounded_once(kind, node, exact):
+    """A sum of bfloat16 that is rounded term by term stops growing at 256."""
+    v = (abs(array(3, 700, 16)) + 0.5).astype(kind)
+    proto = model(f"g () => (w) {{ {node} }}", opset=17, v=v, k=np.full((16, 2), 0.5, kind))
+    graph = ir.from_proto(proto)
+    found = Evaluator(graph.ir_version, 17, {}).value(graph.graph[-1].outputs[0])
+    assert found.dtype == kind
+    step = float(ml_dtypes.finfo(kind).eps)
+    wanted = exact(v.astype(np.float64))
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=0.6 * step)
 
 
 def test_strings_are_left_alone():
