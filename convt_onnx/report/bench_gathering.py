@@ -51,6 +51,7 @@ def bench_report_of(
         forms={name: form.summary for name, form in FORMS.items()},
         reasons=reasons_of(nodes, (m.reason for m in misses)),
         peaks=peaks,
+        attempts=(),
         notes=result.notes,
     )
 

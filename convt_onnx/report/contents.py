@@ -9,7 +9,7 @@ from convt_onnx.costs import Costs
 from convt_onnx.passes.base import Miss
 from convt_onnx.reasons import Reason, Refusal
 from convt_onnx.spec import ConvTransposeSpec
-from convt_onnx.tuning.times import Timing
+from convt_onnx.tuning.times import Attempt, Timing
 from convt_onnx.verify import Comparison, NodeCheck, Tolerance
 
 
@@ -171,6 +171,7 @@ class Report:
         forms: A line about each form.
         reasons: Every reason that is mentioned anywhere.
         peaks: None where they were not measured.
+        attempts: Rewrites of the whole model that were not found to be faster.
         notes: What a reader should know besides.
     """
 
@@ -189,4 +190,5 @@ class Report:
     forms: Mapping[str, str]
     reasons: tuple[Reason, ...]
     peaks: Peaks | None
+    attempts: tuple[Attempt, ...]
     notes: tuple[str, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from convt_onnx.decision import Candidate, Decision
 from convt_onnx.forms import FORMS
@@ -30,6 +31,8 @@ from convt_onnx.verify import NodeCheck, Verification
 
 # The form that is the node as it was.
 ORIGINAL = "keep"
+# Of their median, the distance of the quartiles of the runs of one thing on a busy machine.
+BUSY = 0.4
 
 
 def report_of(
@@ -61,7 +64,8 @@ def report_of(
         forms={name: form.summary for name, form in FORMS.items()},
         reasons=reasons_of(nodes, (m.reason for m in result.misses)),
         peaks=peaks,
-        notes=(*result.notes, *tried(result)),
+        attempts=() if result.tuning is None else result.tuning.attempts,
+        notes=(*result.notes, *timing_notes(result)),
     )
 
 
@@ -100,10 +104,29 @@ def _models(result: OptimizeResult) -> tuple[ModelRow, ModelRow]:
     return before, after
 
 
-def tried(result: OptimizeResult) -> list[str]:
-    """Each rewrite of the whole model that was timed and not found to be faster."""
-    attempts = () if result.tuning is None else result.tuning.attempts
-    return [line for a in attempts for line in _tried(a)]
+def timing_notes(result: OptimizeResult) -> list[str]:
+    """Each rewrite of the whole model that was not found to be faster, and how sure times are."""
+    if result.tuning is None:
+        return []
+    lines = [line for a in result.tuning.attempts for line in _tried(a)]
+    if _is_busy(result.tuning):
+        lines.append(
+            "times spread widely, as on a busy machine, and may decide otherwise on a quiet one; "
+            "--no-tune decides by expected times"
+        )
+    return lines
+
+
+def _is_busy(tuning: Tuning) -> bool:
+    """Whether the originals' own runs, of the whole model or of nodes, were far apart."""
+    models = [m for a in tuning.attempts for m in a.models] + list(tuning.models)
+    whole = [m.before for m in models]
+    nodes = [t for n in tuning.nodes if not n.cached and (t := n.time_of(ORIGINAL)) is not None]
+    return any(
+        median((t.high_us - t.low_us) / t.median_us for t in times) > BUSY
+        for times in (whole, nodes)
+        if times
+    )
 
 
 def _tried(attempt: Attempt) -> list[str]:

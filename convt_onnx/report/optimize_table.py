@@ -10,7 +10,7 @@ from convt_onnx._version import __version__
 from convt_onnx.optimization import OptimizeResult
 from convt_onnx.reasons import REASONS
 from convt_onnx.report.contents import NodeRow
-from convt_onnx.report.gathering import node_rows, tried
+from convt_onnx.report.gathering import node_rows, timing_notes
 from convt_onnx.report.printable import escape, node_text
 from convt_onnx.report.tables import (
     SPEED_LEGEND,
@@ -42,6 +42,9 @@ def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -
         _model_table(console, result)
         if any(row.before for row in rows) or (result.tuning and result.tuning.models):
             console.print(SPEED_LEGEND)
+        cached = sum(row.cached for row in rows)
+        if cached:
+            console.print(f"  times of {cached} of {len(rows)} nodes come from an earlier run")
     if verbose:
         _print_changes(console, result)
         for d in result.decisions:
@@ -49,7 +52,7 @@ def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -
         print_misses(console, result.misses)
     if result.verification is not None:
         verification_lines(console, result.verification)
-    for note in (*result.notes, *tried(result)):
+    for note in (*result.notes, *timing_notes(result)):
         console.print(f"  note: {escape(note)}")
     console.print(_closing_line(result))
 

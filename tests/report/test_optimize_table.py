@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from convt_onnx.report.optimize_table import optimize_table
+from convt_onnx.tuning.times import Attempt, Timing
 
 from .made_up import not_taken, two_nodes, untimed, with_times
 
@@ -83,6 +84,34 @@ def test_the_set_of_sizes_that_times_are_of_is_named_where_there_are_several(res
     several = replace(result, decisions=(first, replace(second, inputs="x:2,6,9,7")))
     assert cells(shown(several), "down")[-2] == "x:2,6,9,7"
     assert re.search(r"×\) at x:2,6,9,7", shown(several, width=60))
+
+
+@pytest.mark.parametrize("what", ["whole model", "attempts", "nodes"])
+def test_a_busy_machine_is_told_by_the_spread_of_times(result, what):
+    assert "busy machine" not in shown(result)
+    slow = Timing(5000, 4000, 6100, 31)
+    tuning = result.tuning
+    models = tuple(replace(m, before=slow) for m in tuning.models)
+    nodes = tuple(
+        replace(n, forms=(replace(n.forms[0], time=slow), *n.forms[1:])) for n in tuning.nodes
+    )
+    changed = {
+        "whole model": replace(tuning, models=models),
+        "attempts": replace(tuning, models=(), attempts=(Attempt("folds", models, False),)),
+        "nodes": replace(tuning, nodes=nodes),
+    }[what]
+    assert "as on a busy machine" in " ".join(shown(replace(result, tuning=changed)).split())
+    cached = replace(tuning, nodes=tuple(replace(n, cached=True) for n in nodes))
+    assert "busy machine" not in shown(replace(result, tuning=cached))
+
+
+def test_times_of_an_earlier_run_are_told(result):
+    assert "earlier run" not in shown(result)
+    first, second = result.tuning.nodes
+    tuning = replace(result.tuning, nodes=(first, replace(second, cached=True)))
+    for width in (140, 60):
+        text = shown(replace(result, tuning=tuning), width=width)
+        assert "times of 1 of 2 nodes come from an earlier run" in text
 
 
 def test_a_dry_run_has_no_size_after(tmp_path):

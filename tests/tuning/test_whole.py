@@ -7,7 +7,7 @@ from functools import partial
 import onnx
 import pytest
 
-from convt_onnx.report.gathering import tried
+from convt_onnx.report.gathering import timing_notes
 from convt_onnx.tuning.options import TuneOptions
 
 from ..graph.building import array, model, op_types
@@ -187,7 +187,7 @@ def test_a_model_that_the_runtime_does_not_take_is_not_compared(tuned):
 
 
 def test_what_was_tried_and_not_taken_is_told_with_its_spread(tuned):
-    notes = tried(tuned(model(TEXT, w=W), speed(lambda nodes: 4.0)))
+    notes = timing_notes(tuned(model(TEXT, w=W), speed(lambda nodes: 4.0)))
     for note, count in zip(notes, ("4 nodes", "2 nodes", "1 node"), strict=True):
         assert "fold" not in note
         assert f"of {count} the whole model was not measurably faster on x:1,3,7,5" in note
@@ -202,7 +202,7 @@ def test_what_was_tried_before_a_faster_model_is_told_too(tuned):
     assert (attempt.changed, attempt.faster) == ("other forms of 4 nodes", False)
     assert attempt.models[0].ratio == pytest.approx(4 / 4.5)
     assert result.tuning.models[0].ratio == pytest.approx(4 / 3)
-    assert len(tried(result)) == 1
+    assert len(timing_notes(result)) == 1
 
 
 def quick_nodes(whole):
@@ -217,7 +217,7 @@ def test_where_the_time_ends_before_the_whole_model_was_timed_its_nodes_decide(t
     assert result.modified
     assert result.tuning.models == ()
     assert [a.faster for a in result.tuning.attempts] == [None]
-    (note,) = tried(result)
+    (note,) = timing_notes(result)
     assert "the time for tuning ran out" in note
     assert "other forms of 4 nodes" in note
 
@@ -231,7 +231,7 @@ def test_where_the_time_ends_at_once_the_cost_model_decides(tuned):
     assert wanted != "keep"
     assert [(d.form, d.reason.id) for d in result.decisions] == [(wanted, "CT604")]
     assert result.modified
-    assert len(tried(result)) == 1
+    assert len(timing_notes(result)) == 1
 
 
 def test_where_the_time_ends_after_a_first_verdict_the_original_is_kept(tuned):
@@ -252,5 +252,5 @@ def test_folds_that_lose_are_not_called_forms(tuned):
     result = tuned(
         model(text, w=W, scale=array(4, 1, 1)), lambda p: slow(p) + ("Mul" not in op_types(p))
     )
-    (note,) = tried(result)
+    (note,) = timing_notes(result)
     assert note.startswith("with fold-neighbours the whole model was not measurably faster")
