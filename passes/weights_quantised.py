@@ -43,7 +43,10 @@ def transpose_integers(value: ir.Value, ir_version: int, place: Place) -> ir.Val
         return None
     order = list(range(len(operand.shape)))
     for node in reversed(moves):
-        order = [order[i] for i in _perm(node, len(order))]
+        perm = _perm(node, len(order))
+        if sorted(perm) != list(range(len(order))):
+            return None  # of another rank: the model does not run
+        order = [order[i] for i in perm]
     integers = ir.Tensor(np.ascontiguousarray(operand.integers.array().transpose(order)))
     parameters = [v.value for v in (operand.scale, operand.zero_point) if v is not None]
     attributes = {n: a for n, a in operand.node.attributes.items() if n != "axis"}

@@ -56,6 +56,13 @@ def test_a_transpose_moves_to_the_integers(apply, axis, form):
     assert_same(applied)
 
 
+@pytest.mark.parametrize("perm", ["[1,0]", "[0,1,3]", "[0,0,1]", "[0,1,2,3]"])
+def test_a_transpose_of_another_rank_stays(apply, perm):
+    text = TRANSPOSED.replace("AXIS", "0").replace("[2,0,1]", perm)
+    applied = apply(model(text, q=INTEGERS, s=scales(3)), FoldWeights)
+    assert op_types(applied.after) == ["DequantizeLinear", "Transpose", "ConvTranspose"]
+
+
 def test_several_transposes_and_an_identity(apply):
     text = """g (float[1,3,7] x) => (float[] y) {
       u = DequantizeLinear <axis=2> (q, s, z) v = Transpose <perm=[1,2,0]> (u) i = Identity (v)
