@@ -99,7 +99,8 @@ class OptimizeResult:
         verification: None where it was not asked for or nothing was modified.
         tuning: What was timed; None where nothing was.
         input_bytes, output_bytes: Model and external data.
-        ops_before, ops_after: How many nodes of each operator, in all graphs and functions.
+        ops_before, ops_after: How many nodes of each operator, in all graphs and functions
+            but the bodies of the plugin's nodes.
         seconds: Wall time of the whole run.
     """
 

@@ -15,13 +15,15 @@ REASONS = (
     Reason(
         "CT202",
         "the target has no ConvTranspose",
-        "The form with the least work that the target can run was taken.",
+        "Of the forms that the target can run the one with the least work was taken: "
+        "multiply-adds, and every element that it moves counts as 16 of them (128 on "
+        "TensorRT), since no times are known there.",
     ),
     Reason(
         "CT203",
         "the target cannot run the node as it is",
         "The operator does not take this element type or these attributes there, so the form "
-        "with the least work that it can run was taken.",
+        "with the least work that it can run was taken, weighed as for CT202.",
     ),
     Reason(
         "CT204",

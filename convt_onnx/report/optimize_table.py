@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from convt_onnx._version import __version__
+from convt_onnx.graph.counting import plugin_count
 from convt_onnx.optimization import OptimizeResult
 from convt_onnx.reasons import REASONS
 from convt_onnx.report.contents import NodeRow
@@ -47,8 +48,9 @@ def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -
             console.print(f"  times of {cached} of {len(rows)} nodes come from an earlier run")
     if verbose:
         _print_changes(console, result)
+        timings = {} if result.tuning is None else {n.path: n for n in result.tuning.nodes}
         for d in result.decisions:
-            print_candidates(console, d)
+            print_candidates(console, d, timings.get(d.path))
         print_misses(console, result.misses)
     if result.verification is not None:
         verification_lines(console, result.verification)
@@ -109,6 +111,9 @@ def _model_table(console: Console, result: OptimizeResult) -> None:
     table.add_row("nodes", *map(str, totals), "")
     ours = [ops.get("ConvTranspose", 0) for ops in (result.ops_before, result.ops_after)]
     table.add_row("ConvTranspose", *map(str, ours), "")
+    plugins = [plugin_count(ops) for ops in (result.ops_before, result.ops_after)]
+    if any(plugins):
+        table.add_row("plugin", *map(str, plugins), "")
     after = "-" if result.output_bytes is None else size_text(result.output_bytes)
     table.add_row("size", size_text(result.input_bytes), after, "")
     for timing in () if result.tuning is None else result.tuning.models:

@@ -8,7 +8,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from convt_onnx.decision import Decision
+from convt_onnx.decision import Candidate, Decision
+from convt_onnx.forms.plugin import PLUGIN
 from convt_onnx.gaps import Gap
 from convt_onnx.inspection import Inspection, NodeReport
 from convt_onnx.passes.base import Miss
@@ -16,7 +17,8 @@ from convt_onnx.placement import OffDevice
 from convt_onnx.reasons import REASONS, Refusal
 from convt_onnx.report.geometry import epilogue_text, geometry_text
 from convt_onnx.report.printable import escape, node_text
-from convt_onnx.report.units import allowance_text, size_text
+from convt_onnx.report.units import allowance_text, size_text, time_text
+from convt_onnx.tuning.times import NodeTiming
 from convt_onnx.verify import NodeCheck, Verification
 from convt_onnx.verify.compare import OWN_TYPE
 from convt_onnx.verify.inputs import sizes_text
@@ -126,8 +128,10 @@ def refusal_text(refusal: Refusal) -> str:
     return f"{refusal.id} {REASONS[refusal.id].title}{detail}"
 
 
-def print_candidates(console: Console, decision: Decision) -> None:
-    """Every form weighed for a node, a line each."""
+def print_candidates(
+    console: Console, decision: Decision, timing: NodeTiming | None = None
+) -> None:
+    """Every form weighed for a node, a line each, with its time where that was measured."""
     at = f", at {decision.inputs}" if decision.inputs else ""
     console.print(
         f"{node_text(decision.path)} on {decision.target}: {decision.form or 'unchanged'}, "
@@ -137,6 +141,7 @@ def print_candidates(console: Console, decision: Decision) -> None:
         if c.work is not None:
             text = (
                 f"{2 * c.work.macs / 1e6:.4g} MFLOP, {c.work.elements / 1e6:.4g} M elements moved"
+                + _time(c, timing)
             )
         elif c.refusal is not None:
             title = REASONS[c.refusal.id].title
@@ -144,8 +149,19 @@ def print_candidates(console: Console, decision: Decision) -> None:
         else:
             continue
         console.print(f"  {c.form:15} {text}")
-    if decision.epilogue is not None:
+    weighed = any(c.form == PLUGIN.name for c in decision.candidates)
+    # Only the plugin takes anything in from behind a node.
+    if decision.epilogue is not None and weighed:
         console.print(f"  {'behind it':15} {escape(epilogue_text(decision.epilogue))}")
+
+
+def _time(candidate: Candidate, timing: NodeTiming | None) -> str:
+    measured = None if timing is None else timing.time_of(candidate.form)
+    if measured is not None:
+        return f", {time_text(measured.median_us)} measured"
+    if candidate.expected_us is not None:
+        return f", {time_text(candidate.expected_us)} expected"
+    return ""
 
 
 def verification_table(console: Console, result: Verification) -> None:

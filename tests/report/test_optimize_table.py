@@ -142,6 +142,24 @@ def test_more_when_verbose(result):
     assert "overlap-add" not in quiet
     assert "overlap-add" in text
     assert "canonical-pads: " in text
+    assert re.search(r"phases +\S+ MFLOP, \S+ M elements moved, 500 µs measured\n", text)
+    assert "behind it" not in text
+
+
+def test_expected_times_are_shown_where_none_was_measured(tmp_path):
+    text = shown(untimed(tmp_path, forms={}), verbose=True)
+    assert re.search(r"keep +\S+ MFLOP, \S+ M elements moved, \S+ [mµ]s expected\n", text)
+    assert "measured\n" not in text
+
+
+def test_plugin_nodes_are_counted_by_themselves(tmp_path):
+    result = untimed(tmp_path, target="tensorrt", plugin=True)
+    text = shown(result, verbose=True)
+    assert cells(text, "plugin") == ["plugin", "0", "2"]
+    assert cells(text, "ConvTranspose") == ["ConvTranspose", "2", "0"]
+    assert sum(result.ops_after.values()) == sum(result.ops_before.values())
+    assert "behind it" in text
+    assert "plugin 0" not in " ".join(shown(untimed(tmp_path)).split())
 
 
 def test_times_of_what_was_not_taken_are_no_times_of_the_copy(result):
