@@ -37,6 +37,8 @@ class Ranges:
 LARGE = Ranges()
 # Channels of which 16 bytes lie together, on two axes: what walks take.
 WHOLE_WORDS = Ranges(axes=(2,), channels=((8, 16, 24, 32, 40, 64),) * 2)
+# The same on one axis too, for walks over NCHW lines.
+FEW_PHASES = replace(WHOLE_WORDS, axes=(1, 2))
 RANGES = (LARGE, LARGE, LARGE, WHOLE_WORDS)
 
 
@@ -60,7 +62,7 @@ def draw_spec(rng: random.Random, ranges: Ranges = LARGE) -> ConvTransposeSpec:
 
 def draw_whole_lines(rng: random.Random) -> ConvTransposeSpec:
     """Geometry whose output is as wide as the input times the stride: few-channel groups, or
-    two axes with a stride of 2 along the width."""
+    many channels with few phases of the width."""
     if rng.random() < 0.4:
         return draw_few_phases(rng)
     spec = draw_spec(rng)
@@ -71,11 +73,11 @@ def draw_whole_lines(rng: random.Random) -> ConvTransposeSpec:
     return as_wide(rng, replace(spec, kernel=kernel))
 
 
-def draw_few_phases(rng: random.Random, ranges: Ranges = WHOLE_WORDS) -> ConvTransposeSpec:
+def draw_few_phases(rng: random.Random, ranges: Ranges = FEW_PHASES) -> ConvTransposeSpec:
     """Geometry of NCHW lines that a walk goes over: whole, few phases, many channels."""
     spec = draw_spec(rng, ranges)
     outer = spec.group * rng.choice((16, 32, 64))
-    strides = (spec.strides[0], rng.choice((2, 3)))
+    strides = (*spec.strides[:-1], rng.choice((2, 3)))
     return as_wide(rng, replace(spec, out_channels=outer, strides=strides))
 
 

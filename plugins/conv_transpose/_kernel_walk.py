@@ -1,6 +1,7 @@
 """Device code: resident weights, and lines of x that stay in registers.
 
-A program owns BLOCK_M rows (batch, width) and walks down the height. It reads a line of x at the
+A program owns BLOCK_M rows (batch, width) and walks down the height, or, where there is none, along
+the width of one image, folded into lines of BLOCK_M rows. It reads a line of x at the
 shifts of the width, once, as fragments (see `_kernel_fragments`), and holds them while any shift
 of the height wants that line.
 """
@@ -71,7 +72,7 @@ def walk_kernel(
     y_h,
     y_w,
     y,  # [N, C_out, D, H, W] with the strides y_*
-    NDIM: tl.constexpr,  # 2
+    NDIM: tl.constexpr,  # 2, or 1: then lines are BLOCK_M positions of the width
     AXIS_D: tl.constexpr,  # fused, as the others
     AXIS_H: tl.constexpr,
     AXIS_W: tl.constexpr,
@@ -107,6 +108,11 @@ def walk_kernel(
     segment = pid % SEGMENTS
     pid = pid // SEGMENTS
     positions = rows // q_h
+    if NDIM == 1:  # the width is folded: a line follows the one before
+        positions = rows // q_w * BLOCK_M
+        q_h = tl.cdiv(q_w, BLOCK_M)
+        in_h = q_h
+        x_h = x_w * BLOCK_M
     tiles = tl.cdiv(positions, BLOCK_M)
     group = pid // tiles
     share = tl.cdiv(q_h, SEGMENTS)
@@ -123,9 +129,12 @@ def walk_kernel(
     else:
         m += 2 * tl.arange(0, BLOCK_M // 2)
     live = m < positions
-    batch, m_d, _, m_w = coordinates(
-        m, q_d, q_h, q_w, d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, NDIM - 1, 1
-    )
+    if NDIM == 1:
+        batch, m_d, m_w = m // BLOCK_M, tl.zeros_like(m), m % BLOCK_M
+    else:
+        batch, m_d, _, m_w = coordinates(
+            m, q_d, q_h, q_w, d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, 1, 1
+        )
     if WIDE:
         row = batch.to(tl.int64) * x_n + m_w.to(tl.int64) * x_w + (group * C_IN).to(tl.int64) * x_c
     else:
@@ -137,8 +146,9 @@ def walk_kernel(
         bias_values = _line_bias(bias, group * C_OUT, C_OUT, AXIS_W)
     held = ()  # from the line that the last shift wants
     for i in tl.static_range(LINES):
+        at = first - AXIS_H[FIRST] - (LINES - 1) + i
         read = read_line(
-            x, row, first - AXIS_H[FIRST] - (LINES - 1) + i, m_w, live, in_h, in_w, x_c, x_h, x_w,
+            x, row, at, _along(m_w, at, BLOCK_M, NDIM), live, in_h, in_w, x_c, x_h, x_w,
             AXIS_W, C_IN, BLOCK_K, X_VECTOR, CHANNEL_LAST, WIDE,
         )  # fmt: skip
         held = held + held_line(read, AXIS_W, CHANNEL_LAST)
@@ -149,8 +159,9 @@ def walk_kernel(
             total = tl.zeros((BLOCK_M, tl.constexpr(PARTS[0][part])), tl.float32)
             for product in tl.static_range(count_products(PRODUCTS, part)):
                 if product_number(PRODUCTS, part, product) == READ_AT:
+                    at = line + 1 - AXIS_H[FIRST]
                     following = read_line(
-                        x, row, line + 1 - AXIS_H[FIRST], m_w, live, in_h, in_w, x_c, x_h, x_w,
+                        x, row, at, _along(m_w, at, BLOCK_M, NDIM), live, in_h, in_w, x_c, x_h, x_w,
                         AXIS_W, C_IN, BLOCK_K, X_VECTOR, CHANNEL_LAST, WIDE,
                     )  # fmt: skip
                 a = product_operand(
@@ -172,8 +183,10 @@ def walk_kernel(
             else:
                 sums = sums + (total,)
                 if part % AXIS_W[STRIDE] == AXIS_W[STRIDE] - 1:
+                    at_w = _along(m_w, line, BLOCK_M, NDIM)
                     _store_line(
-                        sums, y, bias_values, slope, residual, batch, line, m_w, live,
+                        sums, y, bias_values, slope, residual, batch, line, at_w,
+                        live & (at_w < q_w),
                         part // AXIS_W[STRIDE], group * C_OUT, out_h, out_w, y_n, y_c, y_h,
                         AXIS_H, AXIS_W, STREAM, WIDE, ACTIVATION, ALPHA, BETA,
                     )  # fmt: skip
@@ -209,6 +222,14 @@ def _store_part(
             stored[piece], place, residual, bias_values, y, slope, 1, True, 1, STREAM,
             ACTIVATION, ALPHA, BETA,
         )  # fmt: skip
+
+
+@triton.jit
+def _along(m_w, line, BLOCK_M: tl.constexpr, NDIM: tl.constexpr):
+    """Positions of a line along the width, which is folded where there is no height."""
+    if NDIM == 1:
+        m_w += line * BLOCK_M
+    return m_w
 
 
 @triton.jit

@@ -36,7 +36,8 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     resident_bytes,
 )
 from convt_onnx.plugins.conv_transpose.single_stores import loop_length, single_stores
-from convt_onnx.plugins.conv_transpose.walk import preferred_walk, walk_schedule, walks
+from convt_onnx.plugins.conv_transpose.walk import walk_schedule, walks
+from convt_onnx.plugins.conv_transpose.walk_choice import preferred_walk
 
 # Beyond this many channels in, the direct kernel never came first.
 MAX_DIRECT_CHANNELS = 32

@@ -206,6 +206,22 @@ def row_count(problem: Problem, schedule: Schedule) -> int:
     return problem.batch * prod(a.rows(o) for a, o in zip(plans, problem.out_sizes, strict=True))
 
 
+def walk_lines(problem: Problem, schedule: Schedule) -> int:
+    """Lines that a walk goes over: of the height, or of a width folded by its positions."""
+    _, height, width = axis_plans(problem, schedule)
+    if problem.spec.ndim == 1:
+        return -(-width.rows(problem.out_sizes[2]) // schedule.block_m)
+    return height.rows(problem.out_sizes[1])
+
+
+def walk_tiles(problem: Problem, schedule: Schedule) -> int:
+    """Tiles of positions (batch, width) that each line of a walk has."""
+    if problem.spec.ndim == 1:
+        return problem.batch
+    rows = row_count(problem, schedule) // walk_lines(problem, schedule)
+    return -(-rows // schedule.block_m)
+
+
 def program_count(problem: Problem, schedule: Schedule) -> int:
     """Programs of one launch."""
     tiles = -(-row_count(problem, schedule) // schedule.block_m)
@@ -219,9 +235,7 @@ def program_count(problem: Problem, schedule: Schedule) -> int:
     packing = packing_of(problem, schedule)
     columns = packing.padded_columns // packing.tile_n * problem.spec.group
     if schedule.kind == WALK:
-        lines = axis_plans(problem, schedule)[1].rows(problem.out_sizes[1])
-        tiles = -(-row_count(problem, schedule) // lines // schedule.block_m)
-        return tiles * schedule.workers * columns
+        return walk_tiles(problem, schedule) * schedule.workers * columns
     if schedule.kind == RESIDENT:
         return min(schedule.workers, tiles) * columns
     return programs * columns

@@ -10,9 +10,7 @@ from dataclasses import replace
 from convt_onnx.plugins.conv_transpose.problem import Device, Problem
 from convt_onnx.plugins.conv_transpose.resident_choice import (
     MAX_PRODUCTS,
-    MEASURED,
     OLDEST,
-    computes,
 )
 from convt_onnx.plugins.conv_transpose.schedule import (
     WALK,
@@ -20,12 +18,12 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     axis_plans,
     fragment_sums,
     packing_of,
-    program_count,
     resident_bytes,
     resident_parts,
-    row_count,
     takes_fragments,
     takes_words,
+    walk_lines,
+    walk_tiles,
 )
 
 BLOCK_M, BLOCK_N, WARPS = 64, 32, 4
@@ -35,36 +33,30 @@ JOINED, JOINED_FEW = 4, 2
 # Products before a line is wanted: none but the oldest line's registers are free for it before.
 # Words take fewer registers: all products.
 PREFETCH, PREFETCH_WORDS = 2, MAX_PRODUCTS
-# Two programs hide each other's waiting; that leaves each thread 255 registers.
+# Two programs hide each other's waiting; that leaves each thread 255 registers. Lines of one axis
+# are short work: as many programs as have registers.
 PROGRAMS = 2
 REGISTERS = 255
+FILE_REGISTERS = 65_536
 # Registers of a thread beside x and its sums.
 OTHER_REGISTERS = 46
 # Phases of the width, by their number, that a thread stores at a time; one of four is none.
 STORED = {2: 2, 3: 4}
-# What was measured to gain channels last; others spill up to 612 bytes, or are bound by memory.
-CHANNELS, SHIFTS, STRIDE = 64, 3, 2
-# Lines that a walk should have for each that it reads before its first: these are read twice.
-LINES_EACH = 8
-# The same in words, and the least (shift, C_in) that gains there.
-LINES_EACH_WORDS = 1.5
-LEAST_ROWS = 192
-# With three phases of the width: products (and stores), past which registers spill.
-MOST_THIRDS = 24
 
 
 def walks(problem: Problem, schedule: Schedule) -> bool:
     """Whether a walk can compute this: x and y by way of registers, shifts of whole channels."""
     height = axis_plans(problem, schedule)[1]
+    fragments = problem.spec.ndim == 2 and _by_fragments(problem, schedule)
     return (
-        problem.spec.ndim == 2
+        problem.spec.ndim < 3
         and all(schedule.fused)
         and not schedule.flat
         and min(schedule.prefetch, schedule.workers, schedule.joined) > 0
         and schedule.joined & (schedule.joined - 1) == 0
         and (height.count == 1 or height.step == 1)
         and packing_of(problem, schedule).rows == schedule.block_k
-        and (_by_fragments(problem, schedule) or takes_words(problem, schedule))
+        and (fragments or takes_words(problem, schedule))
     )
 
 
@@ -118,12 +110,15 @@ def walk_schedule(problem: Problem, device: Device, base: Schedule) -> Schedule 
     if sum(1 + len(part) for part in products(problem, schedule)) > MAX_PRODUCTS:
         return None  # a part's stores take as long to compile as a product
     registers = _held_registers(problem, schedule) + OTHER_REGISTERS
-    room = device.shared_bytes - PROGRAMS * resident_bytes(problem, schedule)
-    if registers > REGISTERS or room < 0:
+    fitting = device.shared_bytes // resident_bytes(problem, schedule)
+    if registers > REGISTERS or fitting < PROGRAMS:
         return None
-    lines = axis_plans(problem, schedule)[1].rows(problem.out_sizes[1])
-    tiles = -(-row_count(problem, schedule) // lines // schedule.block_m) * problem.spec.group
-    return replace(schedule, workers=max(1, min(lines, PROGRAMS * device.processors // tiles)))
+    programs = PROGRAMS
+    if problem.spec.ndim == 1:
+        programs = max(PROGRAMS, min(fitting, FILE_REGISTERS // (32 * schedule.warps * registers)))
+    lines = walk_lines(problem, schedule)
+    tiles = walk_tiles(problem, schedule) * problem.spec.group
+    return replace(schedule, workers=max(1, min(lines, programs * device.processors // tiles)))
 
 
 def _in_words(problem: Problem, schedule: Schedule) -> Schedule:
@@ -140,47 +135,6 @@ def _in_words(problem: Problem, schedule: Schedule) -> Schedule:
     two = axis_plans(problem, schedule)[2].stride == 2
     few = packing_of(problem, schedule).blocks <= 2 * JOINED_FEW and channels <= BLOCK_N and two
     return replace(schedule, joined=JOINED_FEW) if few else schedule
-
-
-def preferred_walk(problem: Problem, device: Device, base: Schedule) -> Schedule | None:
-    """The walk to take instead of the GEMM schedule `base`, or None where that is faster."""
-    if device.capability // 10 != MEASURED:
-        return None
-    schedule = walk_schedule(problem, device, base)
-    if schedule is None:
-        return None
-    if axis_plans(problem, schedule)[2].stride == 3 and not problem.channels_last_in:
-        taken = _gains_by_thirds(problem, schedule, device)
-    else:
-        taken = _gains_by_length(problem, schedule)
-    return schedule if taken else None
-
-
-def _gains_by_thirds(problem: Problem, schedule: Schedule, device: Device) -> bool:
-    """Whether three phases of the width gain: wherever most of the device has a program."""
-    steps = sum(1 + len(part) for part in products(problem, schedule))
-    return steps <= MOST_THIRDS and program_count(problem, schedule) >= device.processors
-
-
-def _gains_by_length(problem: Problem, schedule: Schedule) -> bool:
-    """Whether a walk is long against what it reads before, and what it adds up is enough."""
-    height = axis_plans(problem, schedule)[1]
-    lines = height.rows(problem.out_sizes[1])
-    before = schedule.workers * (height.count - 1)
-    if problem.channels_last_in:
-        return lines >= before * LINES_EACH and _gains_by_fragments(problem, schedule)
-    blocks = packing_of(problem, schedule).blocks
-    enough = blocks > 1 and blocks * problem.spec.in_per_group >= LEAST_ROWS
-    return lines >= before * LINES_EACH_WORDS and enough
-
-
-def _gains_by_fragments(problem: Problem, schedule: Schedule) -> bool:
-    axes = list(zip(axis_plans(problem, schedule), problem.out_sizes, strict=True))[1:]
-    return (
-        computes(problem)
-        and problem.spec.in_per_group == schedule.block_k == CHANNELS
-        and all(a.count == SHIFTS and a.stride == STRIDE and a.exact(out) for a, out in axes)
-    )
 
 
 def _held_registers(problem: Problem, schedule: Schedule) -> int:

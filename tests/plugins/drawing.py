@@ -89,7 +89,7 @@ def draw_walk(
 ) -> tuple[ConvTransposeSpec, tuple[int, ...], Schedule]:
     """A geometry, sizes and a schedule that walks down its height."""
     channels = ((8, 16, 24, 33, 64), (8, 16, 24, 32))
-    ranges = replace(SMALL, axes=(2,), channels=channels)
+    ranges = replace(SMALL, axes=(2,) if last else (1, 2), channels=channels)
     draw = gpu_geometries.draw_spec if last else gpu_geometries.draw_few_phases
     name = str(dtype).removeprefix("torch.")
     while True:

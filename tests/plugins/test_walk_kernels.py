@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from convt_onnx.plugins.conv_transpose import op
+from convt_onnx.plugins.conv_transpose.schedule import walk_lines
 from convt_onnx.spec import ConvTransposeSpec
 
 from .drawing import (
@@ -33,6 +34,9 @@ WORD_LINES = ConvTransposeSpec(33, 64, 1, (3, 2), (1, 2), (1, 1), (1, 0), (0, 0)
 THIRDS = ConvTransposeSpec(40, 32, 1, (5, 5), (3, 3), (1, 1), (2, 2), (2, 2), (1, 0))
 THIRD_GROUPS = ConvTransposeSpec(36, 32, 2, (3, 7), (2, 3), (1, 1), (1, 3), (2, 3), (1, 2))
 THIRD_SINGLE = ConvTransposeSpec(17, 16, 1, (2, 3), (1, 3), (1, 1), (1, 0), (0, 2), (0, 2))
+# One axis: the width is folded, the last line is not whole.
+FOLDED = ConvTransposeSpec(40, 16, 1, (4,), (2,), (1,), (1,), (1,), (0,))
+FOLDED_GROUPS = ConvTransposeSpec(34, 32, 2, (7,), (3,), (1,), (2,), (2,), (0,))
 WORD_STEEP = ConvTransposeSpec(17, 32, 1, (5, 6), (3, 2), (1, 1), (2, 3), (1, 1), (1, 0))
 
 
@@ -108,6 +112,18 @@ def test_64_bit_offsets(spec, last, monkeypatch):
     torch.manual_seed(5)
     x, w, b = operands(spec, 2, (4, 6), torch.float16, last)
     assert_right_with_epilogue(x, w, b, spec, forced(op.make_problem(x, spec)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("spec", "joined", "workers"), [(FOLDED, 4, 2), (FOLDED, 1, 5), (FOLDED_GROUPS, 2, 3)]
+)
+def test_walks_along_one_axis(spec, joined, workers, dtype):
+    torch.manual_seed(workers)
+    x, w, b = operands(spec, 2, (150,), dtype, False)
+    schedule = forced(op.make_problem(x, spec), joined, 99, workers=workers)
+    assert walk_lines(op.make_problem(x, spec), schedule) == 5
+    assert_right_with_epilogue(x, w, b, spec, schedule)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -13,8 +13,11 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     program_count,
     resident_bytes,
     takes_words,
+    walk_lines,
 )
-from convt_onnx.plugins.conv_transpose.walk import JOINED, LEAST_ROWS, walk_schedule, walks
+from convt_onnx.plugins.conv_transpose.walk import JOINED, walk_schedule, walks
+from convt_onnx.plugins.conv_transpose.walk_choice import LEAST_ROWS
+from convt_onnx.spec import ConvTransposeSpec
 
 from .walks import forced
 from .walks import row as any_row
@@ -86,6 +89,47 @@ def test_three_phases_walk_wherever_most_of_the_device_has_a_program():
         thirds(out_channels=48),
     ):
         assert chosen(other).kind != WALK
+
+
+def line(
+    in_channels: int = 64, length: int = 16_384, batch: int = 32, *, dtype: str = "float16",
+    last: bool = False, **changes: Any,
+) -> Problem:  # fmt: skip
+    """One axis: k4 s2, to 32 channels."""
+    spec = ConvTransposeSpec(in_channels, 32, 1, (4,), (2,), (1,), (1,), (1,), (0,))
+    return Problem(replace(spec, **changes).canonical(), batch, (length,), dtype, last, last)
+
+
+def test_one_axis_is_walked_where_a_program_has_many_lines_or_each_computes_much():
+    for problem in (
+        line(),
+        line(dtype="bfloat16"),
+        line(32, out_channels=16),
+        line(kernel=(6,), strides=(3,), pads_begin=(2,), pads_end=(1,)),
+        line(batch=1, out_channels=64),
+        line(batch=8, length=2048, kernel=(8,), pads_begin=(3,), pads_end=(3,)),
+    ):
+        schedule = chosen(problem)
+        assert schedule.kind == WALK
+        assert takes_words(problem, schedule)
+        lines = walk_lines(problem, schedule)
+        assert 64 * (lines - 1) < problem.sizes[0] <= 64 * lines
+        assert program_count(problem, schedule) >= 0.75 * Device().processors
+    for other in (
+        line(dtype="float32"),
+        line(last=True),
+        line(batch=1),  # one short line a program
+        line(batch=1, length=1000, out_channels=64),  # 16 programs
+        line(kernel=(3,), output_padding=(1,)),  # two shifts
+        line(length=16_383),  # rows q make no pairs
+    ):
+        assert chosen(other).kind != WALK
+
+
+def test_programs_along_one_axis_are_as_many_as_have_registers():
+    few, many = (chosen(line(c)) for c in (64, 32))
+    assert 3 * 132 * 0.9 < program_count(line(64), few) <= 3 * 132
+    assert 4 * 132 * 0.9 < program_count(line(32), many) <= 4 * 132
 
 
 def test_two_programs_fit_a_processor_and_fill_the_device_once():
