@@ -18,6 +18,7 @@ from convt_onnx.graph.operands import RuntimeOperand
 from convt_onnx.heuristics import score
 from convt_onnx.plugin_node.record import FUNCTION_IR_VERSION
 from convt_onnx.reasons import REASONS, Refusal
+from convt_onnx.saturation import saturation
 from convt_onnx.suggest import did_you_mean
 from convt_onnx.targets import Target
 
@@ -61,7 +62,10 @@ def decide(
     if isinstance(node, UnreadNode):
         return Decision(node.path, None, target.name, node.refusal)
     shape, assumed = cost_shape(node)
-    candidates = tuple(_candidate(f, node, target, setting, shape) for f in forms_for(setting))
+    risk = _risk(node, target, setting)
+    candidates = tuple(
+        _candidate(f, node, target, setting, shape, risk) for f in forms_for(setting)
+    )
     form, reason = _choose(node, target, setting, choice, candidates)
     return Decision(
         path=node.path,
@@ -85,13 +89,22 @@ def _candidate(
     target: Target,
     setting: Setting,
     shape: tuple[int, ...],
+    risk: Refusal | None,
 ) -> Candidate:
     refusal = target_refusal(form.name, node, target, setting.opset)
     refusal = refusal or _check(form.name, node, target, setting)
+    refusal = refusal or (None if form.name in NATIVE else risk)
     if refusal is not None:
         return Candidate(form.name, None, refusal)
     batch, _, *sizes = shape
     return Candidate(form.name, form.work(node.spec, batch, tuple(sizes)), None)
+
+
+def _risk(node: ConvTransposeNode, target: Target, setting: Setting) -> Refusal | None:
+    """Why convolutions are no choice where the target runs the node as it is, in floats."""
+    if not target.saturates or target_refusal("keep", node, target, setting.opset) is not None:
+        return None
+    return saturation(node)
 
 
 def _check(form: str, node: ConvTransposeNode, target: Target, setting: Setting) -> Refusal | None:
@@ -152,6 +165,10 @@ def _choose(
     if "keep" not in usable:
         best = min(usable, key=lambda name: score(usable[name], target))
         return best, Refusal("CT203" if target.conv_transpose else "CT202")
+    if len(usable) == 1:
+        for refusal in (c.refusal for c in candidates):
+            if refusal is not None and refusal.id == "CT465":
+                return "keep", refusal
     if isinstance(node.weight, RuntimeOperand):
         return "keep", Refusal("CT103" if node.weight.overridable else "CT104")
     return "keep", Refusal("CT201")

@@ -36,6 +36,7 @@ def notes_on(
     notes += _applies_nowhere(context)
     notes += _off_device(context)
     notes += _gaps(context)
+    notes += _saturating(context)
     notes += _without_plugin(context)
     main = {n.path for n in context.nodes}
     inner = [d.path for d in context.decisions if d.form is not None and d.path not in main]
@@ -81,6 +82,18 @@ def _gaps(context: Context) -> list[str]:
             f"{REASONS[g.reason.id].title} ({g.reason.detail})",
         )
         for g in context.gaps
+    )
+
+
+def _saturating(context: Context) -> list[str]:
+    """The nodes that may compute something else on some processors."""
+    return _few_of_each(
+        (
+            why.id,
+            f"{node}: {why.id} {REASONS[why.id].title} on x86 processors without VNNI "
+            f"({why.detail}): quantise with reduce_range=True, or give --dequantize",
+        )
+        for node, why in context.saturating.items()
     )
 
 

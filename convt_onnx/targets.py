@@ -60,6 +60,8 @@ class Target:
         functions_by_domain: Whether functions of one name in several domains, or overloads, are
             told apart, and attributes that a function takes from its call are read.
         removed_operators: Whether operators that ONNX has taken back (Crop, Affine) still run.
+        saturates: Whether Conv between quantised neighbours may add products in saturating 16
+            bits, on some processors (see `saturation`).
         macs_per_element: Multiply-adds that take as long as moving one element.
     """
 
@@ -93,6 +95,7 @@ class Target:
     off_device_operators: frozenset[str] = frozenset()
     functions_by_domain: bool = True
     removed_operators: bool = True
+    saturates: bool = False
     # A GEMM on a CPU core.
     macs_per_element: int = 16
     plugin: str = ""
@@ -156,6 +159,7 @@ TARGETS: dict[str, Target] = {
             cast_island=frozenset({ir.DataType.BFLOAT16}),
             asymmetric_pads=True,
             mlas=True,
+            saturates=True,
             provider="CPUExecutionProvider",
         ),
         Target(
@@ -192,6 +196,7 @@ TARGETS: dict[str, Target] = {
             shape_ops=False,
             cast_island=frozenset(),
             asymmetric_pads=True,
+            saturates=True,
         ),
     )
 }

@@ -48,6 +48,7 @@ class Context:
         nodes: The nodes of the main graph as they were before that, for verification.
         changes: What each pass did, by pass name.
         misses: What a pass saw and refused.
+        saturating: Nodes by path that became convolutions which may saturate, and why.
         plugin: Whether nodes of the plugin may be written, as the target names them.
         tuner: Decides by measurement, where something can be timed.
         predictor: Decides by expected times otherwise; without one, the rules alone do.
@@ -60,6 +61,7 @@ class Context:
     nodes: list[ConvTransposeNode] = field(default_factory=list)
     changes: dict[str, list[str]] = field(default_factory=dict)
     misses: list[Miss] = field(default_factory=list)
+    saturating: dict[str, Refusal] = field(default_factory=dict)
     dequantize: bool = False
     off_device: tuple[OffDevice, ...] = ()
     gaps: tuple[Gap, ...] = ()

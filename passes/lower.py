@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from convt_onnx.capabilities import stays
+from convt_onnx.capabilities import NATIVE, stays
 from convt_onnx.decide import decide, setting_for
 from convt_onnx.decision import Decision
 from convt_onnx.forms import FORMS, Setting
@@ -22,6 +22,7 @@ from convt_onnx.passes.base import Pass
 from convt_onnx.plugin_node.functions import add_functions
 from convt_onnx.plugin_node.record import OVERLOAD
 from convt_onnx.prediction.predictor import Predictor
+from convt_onnx.saturation import saturation
 from convt_onnx.tuning.jobs import Weighed
 
 
@@ -102,6 +103,7 @@ class Lower(Pass):
             if isinstance(w.read, ConvTransposeNode) and w.found.node.graph is model.graph:
                 self.context.nodes.append(w.read)
             if decision.form is not None and not self._stays(decision.form, w):
+                self._note_saturation(decision.form, w)
                 yield w.found, decision.form, w.setting
 
     def _predicted(self, w: Weighed, predictor: Predictor) -> Decision:
@@ -128,6 +130,13 @@ class Lower(Pass):
         if isinstance(w.read, UnreadNode):
             return True
         return stays(form, w.read, self.context.target, w.found.opset)
+
+    def _note_saturation(self, form: str, w: Weighed) -> None:
+        if form in NATIVE or not self.context.target.saturates or isinstance(w.read, UnreadNode):
+            return
+        risk = saturation(w.read)
+        if risk is not None:
+            self.context.saturating[w.found.path] = risk
 
     def _note_plugin_refusal(self, decision: Decision) -> None:
         for candidate in decision.candidates:

@@ -35,4 +35,14 @@ REASONS = (
         "scales from 19, 4 and 16 bits from 21. Elsewhere the node is not known to be quantised "
         "and its weight counts as computed at run time.",
     ),
+    Reason(
+        "CT465",
+        "an integer convolution could saturate",
+        "ONNX Runtime computes a quantised ConvTranspose in floats, but a Conv between "
+        "DequantizeLinear and QuantizeLinear in integers. On x86 processors without VNNI it adds "
+        "pairs of products with int8 weights in saturating 16 bits, and with a weight beyond 64 "
+        "results may be off by many steps. So the node is kept where ONNX Runtime's CPU provider "
+        "runs it, on every processor. Quantise with reduce_range=True, which keeps weights "
+        "within 64, or give `--dequantize`, which makes them floats.",
+    ),
 )

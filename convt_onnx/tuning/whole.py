@@ -26,6 +26,8 @@ BEFORE, AFTER = "keep", "rewritten"
 MARGIN = 0.005
 # Passes whose changes cost and save nothing when the model runs.
 FREE = frozenset({"canonical-pads"})
+# Why a node was to stay as it is, whatever becomes of the rest of the model.
+OWN_REASONS = frozenset({"CT465", "CT601", "CT604", "CT605"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +160,19 @@ def _gain(decision: Decision) -> float:
 
 def left_as_it_was(context: Context) -> Context:
     """What to report where the original is kept."""
-    return replace(context, decisions=[_left(d) for d in context.decisions], changes={}, nodes=[])
+    decisions = [_left(d) for d in context.decisions]
+    return replace(context, decisions=decisions, changes={}, nodes=[], saturating={})
 
 
 def _left(decision: Decision) -> Decision:
     if decision.form is None:
         return decision
-    own_reason = decision.form == "keep" and decision.reason.id in ("CT601", "CT604", "CT605")
+    own_reason = decision.form == "keep" and decision.reason.id in (
+        "CT465",
+        "CT601",
+        "CT604",
+        "CT605",
+    )
     reason = decision.reason if own_reason else Refusal("CT606")
     return replace(decision, form=None, reason=reason, after=decision.before)
 
