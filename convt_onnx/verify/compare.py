@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+Array = npt.NDArray[np.float64]
+
 # A runtime's sigmoid or tanh is exact to some units in the last place of 1, not of its result.
 FLOOR = 5e-7
 # An output that is nowhere larger than this passes whatever happens before it.
 PROVES_LITTLE = 1e-4
-
-
+# Elements that are in float64 at once: of a large output five whole copies would be.
+CHUNK = 1 << 20
 # Ends the name of an output that was compared in the model's own type besides.
 OWN_TYPE = "(own type)"
 
@@ -78,6 +81,17 @@ class Comparison:
     allowed: float = 0.0
 
 
+@dataclass(slots=True)
+class _Worst:
+    """Of the pieces so far: `at` is the place in row-major order, `beyond` counts elements."""
+
+    max_abs: float = 0.0
+    excess: float = -1.0
+    at: int = 0
+    allowed: float = 0.0
+    beyond: int = 0
+
+
 def compare(
     name: str, got: npt.NDArray[Any] | None, wanted: npt.NDArray[Any] | None, tolerance: Tolerance
 ) -> Comparison:
@@ -92,29 +106,60 @@ def compare(
         same = bool(np.array_equal(got, wanted))
         note = "" if same else "differs"
         return Comparison(name, same, 0.0, 0.0, np.nan, 0.0, (), 0.0, note)
-    a, b = got.astype(np.float64), wanted.astype(np.float64)
-    finite = np.isfinite(b)
-    if (
-        not np.array_equal(a[~finite], b[~finite], equal_nan=True)
-        or not np.isfinite(a[finite]).all()
-    ):
+    got, wanted = np.ascontiguousarray(got), np.ascontiguousarray(wanted)
+    scale = _scale(got, wanted)
+    if scale is None:
         return Comparison(name, False, np.inf, np.inf, 0.0, np.inf, (), 1.0, "NaN or infinity")
-    scale = float(np.abs(b[finite]).max(initial=0.0))
-    difference = np.zeros_like(b)
-    difference[finite] = np.abs(a[finite] - b[finite])
-    allowed = tolerance.absolute(scale) + tolerance.rtol * np.abs(np.where(finite, b, 0.0))
-    ratio = difference / np.maximum(allowed, TINY)
-    index = np.unravel_index(int(ratio.argmax()), ratio.shape)
-    beyond = float((ratio > 1).mean())
-    worst = float(difference.max())
+    worst = _worst(got, wanted, tolerance, scale)
+    beyond = worst.beyond / wanted.size
+    index = np.unravel_index(worst.at, wanted.shape)
     return Comparison(
         name=name,
         ok=beyond <= tolerance.share,
-        max_abs=worst,
-        max_rel=worst / scale if scale else 0.0,
+        max_abs=worst.max_abs,
+        max_rel=worst.max_abs / scale if scale else 0.0,
         scale=scale,
-        excess=float(ratio.max()),
+        excess=worst.excess,
         index=tuple(int(i) for i in index),
         beyond=beyond,
-        allowed=float(allowed[index]),
+        allowed=worst.allowed,
     )
+
+
+def _chunks(got: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> Iterator[tuple[int, Array, Array]]:
+    """Both in float64, piece by piece in row-major order, and where each piece starts."""
+    a, b = got.reshape(-1), wanted.reshape(-1)
+    for start in range(0, b.size, CHUNK):
+        piece = slice(start, start + CHUNK)
+        yield start, a[piece].astype(np.float64), b[piece].astype(np.float64)
+
+
+def _scale(got: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> float | None:
+    """The reference's largest magnitude; None where what is not finite differs."""
+    scale = 0.0
+    for _, a, b in _chunks(got, wanted):
+        finite = np.isfinite(b)
+        same = np.array_equal(a[~finite], b[~finite], equal_nan=True)
+        if not same or not np.isfinite(a[finite]).all():
+            return None
+        scale = max(scale, float(np.abs(b[finite]).max(initial=0.0)))
+    return scale
+
+
+def _worst(
+    got: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: Tolerance, scale: float
+) -> _Worst:
+    """The first of the largest excesses, over all pieces."""
+    worst = _Worst()
+    for start, a, b in _chunks(got, wanted):
+        finite = np.isfinite(b)
+        difference = np.zeros_like(b)
+        difference[finite] = np.abs(a[finite] - b[finite])
+        allowed = tolerance.absolute(scale) + tolerance.rtol * np.abs(np.where(finite, b, 0.0))
+        ratio = difference / np.maximum(allowed, TINY)
+        i = int(ratio.argmax())
+        if ratio[i] > worst.excess:
+            worst.excess, worst.at, worst.allowed = float(ratio[i]), start + i, float(allowed[i])
+        worst.max_abs = max(worst.max_abs, float(difference.max()))
+        worst.beyond += int((ratio > 1).sum())
+    return worst

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from convt_onnx.verify import Tolerance
-from convt_onnx.verify.compare import compare
+from convt_onnx.verify import compare as comparing
+from convt_onnx.verify.compare import TINY, Comparison, compare
 
 A = np.array([[1.0, -2.0], [0.5, 4.0]], np.float32)
 T = Tolerance(atol=0.01, rtol=0.001)
@@ -127,3 +130,63 @@ def test_what_is_not_a_float(wanted, other):
 def test_empty_tensors():
     empty = np.zeros((0, 3), np.float32)
     assert compare("y", empty, empty, T).ok
+
+
+def at_once(got, wanted, tolerance):
+    """The same comparison, of whole arrays."""
+    a, b = got.astype(np.float64), wanted.astype(np.float64)
+    finite = np.isfinite(b)
+    scale = float(np.abs(b[finite]).max())
+    difference = np.where(finite, np.abs(np.where(finite, a - b, 0)), 0)
+    allowed = tolerance.absolute(scale) + tolerance.rtol * np.abs(np.where(finite, b, 0))
+    ratio = difference / np.maximum(allowed, TINY)
+    index = tuple(int(i) for i in np.unravel_index(int(ratio.argmax()), ratio.shape))
+    beyond, worst = float((ratio > 1).mean()), float(difference.max())
+    ok, excess = beyond <= tolerance.share, float(ratio.max())
+    return Comparison(
+        "y", ok, worst, worst / scale, scale, excess, index, beyond, "", float(allowed[index])
+    )
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 104, 105, 1 << 20])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("tolerance", [T, Tolerance(share=0.4), Tolerance(rtol=0, atol=0)])
+def test_in_pieces_as_at_once(monkeypatch, chunk, dtype, tolerance):
+    monkeypatch.setattr(comparing, "CHUNK", chunk)
+    rng = np.random.default_rng(chunk)
+    wanted = (rng.standard_normal((3, 5, 7)) * 4).astype(dtype)
+    got = (wanted + rng.choice([0, 0, 1e-3, 1], wanted.shape)).astype(dtype)
+    if dtype != np.int32:
+        got[0, 4, 3] = wanted[0, 4, 3] = np.nan
+        got[2, 0, 6] = wanted[2, 0, 6] = -np.inf
+    with np.errstate(invalid="ignore"):
+        assert compare("y", got, wanted, tolerance) == at_once(got, wanted, tolerance)
+        turned = compare("y", got.transpose(2, 0, 1), wanted.transpose(2, 0, 1), tolerance)
+        assert turned == at_once(got.transpose(2, 0, 1), wanted.transpose(2, 0, 1), tolerance)
+
+
+def test_equal_excesses_name_the_first_over_all_pieces(monkeypatch):
+    monkeypatch.setattr(comparing, "CHUNK", 4)
+    wanted = np.ones((3, 5))
+    got = wanted.copy()
+    got[1, 1] = got[2, 3] = 2
+    assert compare("y", got, wanted, T).index == (1, 1)
+
+
+@pytest.mark.parametrize("place", [(0, 0), (2, 4)])
+def test_nan_is_found_in_any_piece(monkeypatch, place):
+    monkeypatch.setattr(comparing, "CHUNK", 4)
+    wanted, got = np.ones((3, 5)), np.ones((3, 5))
+    got[place] = np.nan
+    assert compare("y", got, wanted, T).note == "NaN or infinity"
+
+
+def test_memory_is_that_of_a_piece():
+    """Five pieces in float64 and masks, not five times the output in float64."""
+    wanted = np.ones((3, 1 << 21), np.float32)
+    got = wanted.copy()
+    tracemalloc.start()
+    assert compare("y", got, wanted, T).ok
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2.5 * wanted.nbytes
