@@ -17,7 +17,7 @@ import onnx_ir as ir
 from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.convolution import convolve, is_lifted, window
 from convt_onnx.forms.fused import packable
-from convt_onnx.forms.integer_kernel import requantise_input, requantise_output
+from convt_onnx.forms.integer_kernel import OUTPUT_DTYPE_OPSET, requantise_input, requantise_output
 from convt_onnx.forms.weights import Packing, combine, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
@@ -34,6 +34,9 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
         return Refusal("CT302", f"strides = {list(node.spec.strides)}")
     if setting.opset < 2:
         return Refusal("CT306", f"Pad needs opset 2, the model has {setting.opset}")
+    int8 = node.x_grid is not None and node.x_grid.dtype == ir.DataType.INT8
+    if setting.mlas and int8 and setting.opset >= OUTPUT_DTYPE_OPSET:
+        return Refusal("CT319", f"an int8 input, opset {setting.opset}")
     return packable(node, setting)
 
 

@@ -83,4 +83,11 @@ REASONS = (
         "ONNX Runtime's CPU provider has Col2Im in float32 alone, and over three axes it takes "
         "longer than other ways to put phases in their places.",
     ),
+    Reason(
+        "CT319",
+        "ONNX Runtime would not load it",
+        "From opset 21 on ONNX Runtime 1.32 repeats an int8 DequantizeLinear behind the Transpose "
+        "that the form puts there, and makes its zero point uint8 where the processor does not "
+        "multiply int8, but not its output_dtype: the model does not load.",
+    ),
 )

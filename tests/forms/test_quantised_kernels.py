@@ -124,3 +124,16 @@ def test_a_scale_an_input_channel_never_becomes_an_integer_kernel(which, channel
         got, ops = run_optimised(lowered(case, [name]), feeds, tmp_path)
         assert ("QLinearConv" in ops) <= (not assume_groups)
         assert_right(case, parts, got[f"y_{name}"].astype(np.float64), wanted, name)
+
+
+@pytest.mark.parametrize("output", ["quantised", "relu", "float"])
+@pytest.mark.parametrize("opset", [19, 20, 21, 23])
+def test_onnxruntime_loads_every_form_of_an_int8_input(opset, output, tmp_path):
+    """At its default optimisation, also where the processor does not multiply int8."""
+    spec = ConvTransposeSpec(6, 4, 2, (4, 3), (2, 2), (1, 1), (1, 0), (0, 1), (0, 0))
+    case = Quantised(spec, (5, 4), axis=1, x_type="int8", opset=opset, output=output, mlas=True)
+    names = applicable(case)
+    assert ("zero-insertion" in names) == (opset < 21)
+    for name in names:
+        got, _ = run_optimised(lowered(case, [name]), {"x": feed(case)}, tmp_path)
+        assert got[f"y_{name}"].shape == (2, 4, 11, 8)
