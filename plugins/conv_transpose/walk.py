@@ -40,6 +40,9 @@ REGISTERS = 255
 FILE_REGISTERS = 65_536
 # Registers of a thread beside x and its sums.
 OTHER_REGISTERS = 46
+# Along one axis up to twice as many channels are held: a line is read before the last product, and
+# one shift is a product where registers are short; up to 140 bytes are spilled then (Triton 3.6).
+CHANNELS_ALONG, REGISTERS_ALONG = 128, 288
 # Phases of the width, by their number, that a thread stores at a time; one of four is none.
 STORED = {2: 2, 3: 4}
 
@@ -110,6 +113,9 @@ def walk_schedule(problem: Problem, device: Device, base: Schedule) -> Schedule 
     if sum(1 + len(part) for part in products(problem, schedule)) > MAX_PRODUCTS:
         return None  # a part's stores take as long to compile as a product
     registers = _held_registers(problem, schedule) + OTHER_REGISTERS
+    if problem.spec.ndim == 1 and REGISTERS < registers <= REGISTERS_ALONG + OTHER_REGISTERS:
+        schedule = replace(schedule, joined=1)
+        registers = REGISTERS
     fitting = device.shared_bytes // resident_bytes(problem, schedule)
     if registers > REGISTERS or fitting < PROGRAMS:
         return None
@@ -125,12 +131,14 @@ def _in_words(problem: Problem, schedule: Schedule) -> Schedule:
     """The walk over NCHW lines: a part is one phase, y starts with the first of the width."""
     channels = problem.spec.out_per_group
     depth, height, _ = schedule.aligned
+    wide = problem.spec.ndim == 1 and schedule.block_k < problem.spec.in_per_group
     schedule = replace(
         schedule,
         aligned=(depth, height, True),
         block_n=channels,
+        block_k=CHANNELS_ALONG if wide else schedule.block_k,
         interleave=False,
-        prefetch=PREFETCH_WORDS,
+        prefetch=1 if wide else PREFETCH_WORDS,
     )
     two = axis_plans(problem, schedule)[2].stride == 2
     few = packing_of(problem, schedule).blocks <= 2 * JOINED_FEW and channels <= BLOCK_N and two

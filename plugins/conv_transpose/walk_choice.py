@@ -22,8 +22,9 @@ LINES_EACH_WORDS = 1.5
 LEAST_ROWS = 192
 # With three phases of the width: products (and stores), past which registers spill.
 MOST_THIRDS = 24
-# Along one axis: lines of a program that make a long walk, shifts that gain in it with two phases,
-# and (shift, C_in, C_out) that gain in short ones.
+# Along one axis: the most channels out, lines of a program that make a long walk, shifts that gain
+# in it with two phases, and (shift, C_in, C_out) that gain in short ones.
+MOST_OUT = 64
 LONG_LINES = 5
 LONG_SHIFTS = 3
 LEAST_SHORT = 10_240
@@ -51,21 +52,23 @@ def _gains_along(problem: Problem, schedule: Schedule, device: Device) -> bool:
     """Whether a walk along one axis is long, or computes much in each line."""
     blocks = packing_of(problem, schedule).blocks
     three = axis_plans(problem, schedule)[2].stride == 3
-    if three and not _few_products(problem, schedule):
+    channels = problem.spec.out_per_group
+    if channels > MOST_OUT or (three and not _few_products(problem, schedule)):
         return False
     if walk_lines(problem, schedule) >= LONG_LINES * schedule.workers:
         return three or blocks >= LONG_SHIFTS
-    work = blocks * problem.spec.in_per_group * problem.spec.out_per_group
-    return work >= LEAST_SHORT and _fills(problem, schedule, device)
+    work = blocks * problem.spec.in_per_group * channels
+    share = 1 if schedule.block_k <= CHANNELS else 2  # lines of many channels take longer to read
+    return work >= share * LEAST_SHORT and _fills(problem, schedule, device, share)
 
 
 def _few_products(problem: Problem, schedule: Schedule) -> bool:
     return sum(1 + len(part) for part in products(problem, schedule)) <= MOST_THIRDS
 
 
-def _fills(problem: Problem, schedule: Schedule, device: Device) -> bool:
-    """Whether most processors have a program."""
-    return 4 * program_count(problem, schedule) >= BUSY * device.processors
+def _fills(problem: Problem, schedule: Schedule, device: Device, each: int = 1) -> bool:
+    """Whether most processors have `each` programs."""
+    return 4 * program_count(problem, schedule) >= BUSY * device.processors * each
 
 
 def _gains_by_length(problem: Problem, schedule: Schedule) -> bool:

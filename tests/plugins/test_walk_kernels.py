@@ -36,6 +36,7 @@ THIRD_GROUPS = ConvTransposeSpec(36, 32, 2, (3, 7), (2, 3), (1, 1), (1, 3), (2, 
 THIRD_SINGLE = ConvTransposeSpec(17, 16, 1, (2, 3), (1, 3), (1, 1), (1, 0), (0, 2), (0, 2))
 # One axis: the width is folded, the last line is not whole.
 FOLDED = ConvTransposeSpec(40, 16, 1, (4,), (2,), (1,), (1,), (1,), (0,))
+FOLDED_WIDE = ConvTransposeSpec(72, 32, 1, (4,), (2,), (1,), (1,), (1,), (0,))
 FOLDED_GROUPS = ConvTransposeSpec(34, 32, 2, (7,), (3,), (1,), (2,), (2,), (0,))
 WORD_STEEP = ConvTransposeSpec(17, 32, 1, (5, 6), (3, 2), (1, 1), (2, 3), (1, 1), (1, 0))
 
@@ -116,7 +117,8 @@ def test_64_bit_offsets(spec, last, monkeypatch):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("spec", "joined", "workers"), [(FOLDED, 4, 2), (FOLDED, 1, 5), (FOLDED_GROUPS, 2, 3)]
+    ("spec", "joined", "workers"),
+    [(FOLDED, 4, 2), (FOLDED, 1, 5), (FOLDED_GROUPS, 2, 3), (FOLDED_WIDE, 1, 2)],
 )
 def test_walks_along_one_axis(spec, joined, workers, dtype):
     torch.manual_seed(workers)

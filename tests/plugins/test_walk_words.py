@@ -15,7 +15,7 @@ from convt_onnx.plugins.conv_transpose.schedule import (
     takes_words,
     walk_lines,
 )
-from convt_onnx.plugins.conv_transpose.walk import JOINED, walk_schedule, walks
+from convt_onnx.plugins.conv_transpose.walk import JOINED, JOINED_FEW, walk_schedule, walks
 from convt_onnx.plugins.conv_transpose.walk_choice import LEAST_ROWS
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -108,6 +108,8 @@ def test_one_axis_is_walked_where_a_program_has_many_lines_or_each_computes_much
         line(kernel=(6,), strides=(3,), pads_begin=(2,), pads_end=(1,)),
         line(batch=1, out_channels=64),
         line(batch=8, length=2048, kernel=(8,), pads_begin=(3,), pads_end=(3,)),
+        line(128, length=1024, batch=16, out_channels=64),
+        line(72),
     ):
         schedule = chosen(problem)
         assert schedule.kind == WALK
@@ -120,10 +122,19 @@ def test_one_axis_is_walked_where_a_program_has_many_lines_or_each_computes_much
         line(last=True),
         line(batch=1),  # one short line a program
         line(batch=1, length=1000, out_channels=64),  # 16 programs
+        line(128, length=8192, batch=1, out_channels=64),  # a program a processor
+        line(out_channels=128),
+        line(160),  # a line does not fit in registers
         line(kernel=(3,), output_padding=(1,)),  # two shifts
         line(length=16_383),  # rows q make no pairs
     ):
         assert chosen(other).kind != WALK
+
+
+def test_registers_suffice_for_lines_of_many_channels():
+    for channels, joined in ((32, JOINED_FEW), (64, 1)):
+        schedule = chosen(line(128, out_channels=channels))
+        assert (schedule.block_k, schedule.prefetch, schedule.joined) == (128, 1, joined)
 
 
 def test_programs_along_one_axis_are_as_many_as_have_registers():

@@ -25,7 +25,7 @@ def row(
 def forced(problem: Problem, joined: int = 4, prefetch: int = 2, **changes: Any) -> Schedule:
     """A walk of small tiles: by fragments with channels last, else in words."""
     base = heuristics.gemm_schedule(problem, Device(), (True, True, True))
-    channels = 32 if problem.spec.in_per_group <= 32 else 64
+    channels = next(c for c in (32, 64, 128) if problem.spec.in_per_group <= c)
     schedule = replace(
         base, kind=WALK, block_m=32, block_n=32, block_k=channels, stages=1, flat=False,
         fragments=True, workers=2, joined=joined, prefetch=prefetch,
