@@ -133,6 +133,7 @@ def test_figures_are_those_of_the_benchmarks():
         assert (ROOT / "benchmarks" / script).is_file()
 
 
+@pytest.mark.usefixtures("ran")  # the blocks load what the commands wrote
 def test_python_blocks_run(folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert blocks("python")
