@@ -53,7 +53,7 @@ def _axis(axis: Axis) -> tuple[ConvAxis, int, int]:
 def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     spec = node.spec
     lifted = is_lifted(node, setting)
-    x = requantise_input(em, _insert_zeros(em, node, lifted=lifted), node)
+    x = requantise_input(em, _insert_zeros(em, node, setting, lifted=lifted), node)
     plans = [_axis(a) for a in spec.axes()]
     convs = [c for c, _, _ in plans]
     over = [*[UNIT] * lifted, *convs]
@@ -74,7 +74,9 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     return em.crop(y, [2 + i for i in range(spec.ndim)], *crops)
 
 
-def _insert_zeros(em: Emitter, node: ConvTransposeNode, *, lifted: bool) -> ir.Value:
+def _insert_zeros(
+    em: Emitter, node: ConvTransposeNode, setting: Setting, *, lifted: bool
+) -> ir.Value:
     """s - 1 zeros after every row: [N, C, *L] -> [N, C, *(L * s)], lifted [N, C, 1, L * s].
 
     For each axis in turn [N, .., L, C] gets a unit axis, which is padded and merged.
@@ -87,12 +89,25 @@ def _insert_zeros(em: Emitter, node: ConvTransposeNode, *, lifted: bool) -> ir.V
         wanted = [a for a in order if a not in (1, 2 + i)] + [2 + i, 1]
         x = em.transpose(x, [order.index(a) for a in wanted])
         order = wanted
-        x = em.unsqueeze(x, [1 + n])
-        x = em.pad(x, [0] * (3 + n), [0] * (1 + n) + [spec.strides[i] - 1, 0])
-        x = em.reshape(x, [0] * n + [1] * lifted + [-1, spec.in_channels])
+        x = _widen(em, x, node, i, setting, lifted=lifted)
     if lifted:
         return em.transpose(x, [0, 3, 1, 2])
     return em.transpose(x, [order.index(a) for a in range(2 + n)])
+
+
+def _widen(
+    em: Emitter, x: ir.Value, node: ConvTransposeNode, axis: int, setting: Setting, *, lifted: bool
+) -> ir.Value:
+    """[N, .., L, C] -> [N, .., L * s, C] for the rows of one axis, lifted [N, 1, L * s, C]."""
+    n, stride, size = node.spec.ndim, node.spec.strides[axis], node.sizes[axis]
+    apart = em.pad(em.unsqueeze(x, [1 + n]), [0] * (3 + n), [0] * (1 + n) + [stride - 1, 0])
+    if size is None and not node.batch and setting.can_compute_shapes:
+        # With an empty batch nothing can be inferred for a -1.
+        scale = em.ints([1] * n + [stride, 1], "scale")
+        merged = em.op("Reshape", [apart, em.op("Mul", [em.op("Shape", [x]), scale])])
+        return em.unsqueeze(merged, [1]) if lifted else merged
+    wide = -1 if size is None else size * stride
+    return em.reshape(apart, [0] * n + [1] * lifted + [wide, node.spec.in_channels])
 
 
 def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:

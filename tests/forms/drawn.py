@@ -44,6 +44,7 @@ class Drawn:
     shape_ops: bool
     mlas: bool
     seed: int
+    batch: int = 2
 
     @property
     def plugin(self) -> str:
@@ -137,7 +138,7 @@ def attributes(spec):
 def x_shape(case):
     if case.open == "unknown":
         return None
-    batch = "N" if case.open in ("batch", "all") else 2
+    batch = "N" if case.open in ("batch", "all") else case.batch
     axes = [f"L{i}" if case.open in ("spatial", "all") else s for i, s in enumerate(case.sizes)]
     return [batch, case.spec.in_channels, *axes]
 
