@@ -13,9 +13,9 @@ the last line says how many got none.
 
 ConvTranspose has two shares: of the kernel time in ONNX Runtime's profile, which is 100 % for a
 model of one node, and of the time of a run, which also has the call of the session, most of it for
-a small model, and is what somebody waits for. The profiler adds time to each kernel, so the second
-one is too large for small kernels rather than too small; with two threads an operator beside it may
-run at the same time.
+a small model, and is what somebody waits for. The second one is what goes away when the results of
+ConvTranspose are given instead of computed (corpus_share.py): 1 - the median over rounds of the
+model without / with it, the two in turn as above.
 
 Where tuning keeps the original, the optimised file is a copy of it, and its ratio shows how far
 equal things are apart in this benchmark. The exit code is 1 where a model that was rewritten is
@@ -40,6 +40,7 @@ import onnx
 import onnxruntime as ort
 import peers
 from corpus_lines import ORIGINAL, OTHERS, OURS, Line, slower, statistics_of, text, totals
+from corpus_share import run_share
 from corpus_table import inputs_beside
 from environment import environment
 
@@ -55,6 +56,8 @@ from convt_onnx.verify.session import Arrays, Runner, Source
 MIN_ROUNDS, MAX_ROUNDS = 9, 41
 # Of the profile, behind a first one that it leaves out.
 PROFILED_RUNS = 3
+# The share of a run may take one part in so many of the time of the runs.
+SHARE_COSTS = 5
 # So many models could be tuned for all the time that they are given, or so many times their share.
 TUNINGS = 20
 # A model of this size counts twice where the time is shared out.
@@ -63,17 +66,22 @@ WEIGHT_BYTES = 2 << 20
 LONGER = 3
 
 
+def source_of(path: Path) -> Source:
+    """A file without its external data."""
+    return Source(onnx.load(path, load_external_data=False), path.parent)
+
+
 def feeds_of(path: Path) -> Arrays:
     """Arrays that the original runs on, as `optimize` picks them."""
-    runner = Runner(Source(onnx.load(path, load_external_data=False), path.parent))
+    runner = Runner(source_of(path))
     inputs = ModelInputs(inputs_beside(path), (SizeSet({}),), 0)
     return next(inputs.run(runner))[0].arrays
 
 
-def conv_transpose_time(
+def kernel_times(
     path: Path, feeds: Arrays, threads: int, folder: Path
-) -> tuple[float, float]:
-    """Of ConvTranspose in ONNX Runtime's profile: its share of the kernel time, seconds a run."""
+) -> Iterator[tuple[str, float]]:
+    """Operators and microseconds in ONNX Runtime's profile, over PROFILED_RUNS runs."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.enable_profiling = True
@@ -84,10 +92,16 @@ def conv_transpose_time(
     events = json.loads(Path(session.end_profiling()).read_text())
     first = next(e for e in events if e["name"] == "model_run")
     warm = [e for e in events if e["ts"] > first["ts"] + first["dur"]]
-    kernels = [e for e in warm if e["name"].endswith("_kernel_time")]
-    total = sum(e["dur"] for e in kernels)
-    mine = sum(e["dur"] for e in kernels if "ConvTranspose" in e["args"].get("op_name", ""))
-    return (mine / total if total else 0.0), mine / PROFILED_RUNS / 1e6
+    for e in warm:
+        if e["name"].endswith("_kernel_time"):
+            yield e["args"].get("op_name", ""), e["dur"]
+
+
+def kernel_share(path: Path, feeds: Arrays, threads: int, folder: Path) -> float:
+    """Of ConvTranspose in the kernel time of ONNX Runtime's profile."""
+    times = list(kernel_times(path, feeds, threads, folder))
+    total = sum(t for _, t in times)
+    return sum(t for name, t in times if "ConvTranspose" in name) / total if total else 0.0
 
 
 def variants(path: Path, ours: Path, folder: Path) -> Iterator[tuple[str, Path]]:
@@ -149,36 +163,38 @@ def line(path: Path, name: str, threads: int, effort: Effort) -> Line:
         runtime = ort_runtime("CPUExecutionProvider", threads)
         if runtime is None:
             raise click.ClickException("onnxruntime is not installed")
-        profile = conv_transpose_time(path, feeds, threads, folder)
+        shares = (
+            kernel_share(path, feeds, threads, folder),
+            run_share(path, runtime, feeds, effort.run_seconds / SHARE_COSTS, folder),
+        )
         files = variants(path, folder / "ours.onnx", folder)
         loaders = {name: loader(file, runtime, feeds) for name, file in files}
         samples = in_turn(loaders, effort.run_seconds)
         if OURS not in samples:
             return replace(empty, outcome="what optimize wrote does not run")
         go_on(samples, loaders, effort)
-    return _described(empty, result, samples, profile)
+    return _described(empty, result, samples, shares)
 
 
 def loader(path: Path, runtime: OrtRuntime, feeds: Arrays) -> Loader:
     """Makes sessions of a file."""
-    source = Source(onnx.load(path, load_external_data=False), path.parent)
-    return partial(runtime.load, source, feeds)
+    return partial(runtime.load, source_of(path), feeds)
 
 
 def _described(
     empty: Line,
     result: OptimizeResult,
     samples: dict[str, list[float]],
-    profile: tuple[float, float],
+    shares: tuple[float, float | None],
 ) -> Line:
-    share, seconds = profile
+    share, of_run = shares
     original = statistics.median(samples[ORIGINAL])
     forms = statistics_of(d.form or "unchanged" for d in result.decisions)
     return replace(
         empty,
         outcome="timed",
         share=share,
-        run_share=min(1.0, seconds / original),
+        run_share=of_run,
         forms=forms,
         copied=not result.modified,
         original_ms=1e3 * original,

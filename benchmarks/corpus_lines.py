@@ -23,7 +23,8 @@ class Line:
     Attributes:
         outcome: "timed", or why not.
         share: Of ConvTranspose in the kernel time of the original.
-        run_share: Of its kernel time in the time of a run, at most 1.
+        run_share: Of a run of the original, what goes away when ConvTranspose's results are given
+            instead of computed; None where that is unknown (corpus_share.py).
         forms: What the nodes became, and how many of them.
         copied: Whether the original was kept.
         original_ms: Median time of a run.
@@ -36,7 +37,7 @@ class Line:
     threads: int
     outcome: str
     share: float = 0.0
-    run_share: float = 0.0
+    run_share: float | None = None
     forms: str = ""
     copied: bool = False
     original_ms: float = 0.0
@@ -60,7 +61,8 @@ def text(x: Line) -> str:
         return f"{head} {x.outcome[:80]}"
     ratios = "  ".join(f"{n} {r.median:5.2f}" for n, r in x.ratios.items())
     kept = " (kept)" if x.copied else ""
-    shares = f"{100 * x.share:3.0f}, {100 * x.run_share:3.0f} %"
+    run = "  ?" if x.run_share is None else f"{100 * x.run_share:3.0f}"
+    shares = f"{100 * x.share:3.0f}, {run} %"
     return (
         f"{head} {x.original_ms:9.3f} ms {shares}  {ratios}  "
         f"{x.rounds:3} rounds, tuned {x.tune_seconds:4.1f} s  {x.forms}{kept}"
@@ -80,6 +82,12 @@ def totals(lines: Sequence[Line], least: float) -> Iterator[str]:
         for name in (OURS, *OTHERS):
             if _ratios(mine, name):
                 yield f"{threads} threads, {name}: {_means(mine, name)}"
+        unknown = sum(x.run_share is None for x in mine)
+        if unknown:
+            yield (
+                f"{threads} threads: the share of the run is unknown for {unknown} of {len(mine)} "
+                "models, which the means over a share of it leave out"
+            )
         changed = _ratios([x for x in mine if not x.copied], OURS)
         if changed:
             yield (
@@ -100,7 +108,7 @@ def totals(lines: Sequence[Line], least: float) -> Iterator[str]:
 def _means(lines: Sequence[Line], name: str) -> str:
     """Of all lines, and of those where ConvTranspose matters by either share, large ones too."""
     heavy = [x for x in lines if x.share > MATTERS]
-    heavy_run = [x for x in lines if x.run_share > MATTERS]
+    heavy_run = [x for x in lines if (x.run_share or 0.0) > MATTERS]
     percent = f"over {100 * MATTERS:.0f} %"
     groups = {
         "models": lines,
