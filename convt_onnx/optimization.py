@@ -10,6 +10,7 @@ from pathlib import Path
 from convt_onnx import model_io, pipeline
 from convt_onnx.decide import Choice
 from convt_onnx.decision import Decision
+from convt_onnx.dumps import Dumps
 from convt_onnx.errors import UsageError
 from convt_onnx.graph.counting import op_counts
 from convt_onnx.graph.quantised import integer_variants
@@ -157,7 +158,8 @@ def optimize(
     given = given_shapes(loaded.model.graph, options.checks, options.tune)
     ops_before = op_counts(loaded.model)
     tuner = _tuner(source.parent, options, tune_progress)
-    rewrite = _rewritten(loaded, options, progress, tuner, given)
+    call = _Call(options, progress, tuner, given, Dumps(options.dump))
+    rewrite = _rewritten(loaded, call)
     verification = _proven(rewrite, options, progress)
     saved = None if options.dry_run else _written(rewrite, out, options, progress)
     return _result(rewrite, verification, saved, ops_before, start)
@@ -206,27 +208,27 @@ def _result(
     )
 
 
-def _rewritten(
-    loaded: model_io.LoadedModel,
-    options: OptimizeOptions,
-    progress: Progress,
-    tuner: NodeTuner | None,
-    given: InputShapes,
-) -> Rewrite:
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What every rewrite of one model is made with."""
+
+    options: OptimizeOptions
+    progress: Progress
+    tuner: NodeTuner | None
+    given: InputShapes
+    dumps: Dumps
+
+
+def _rewritten(loaded: model_io.LoadedModel, call: _Call) -> Rewrite:
     """After all passes; where forms are timed, only what makes the whole model faster."""
-    rewrite = _run_passes(loaded, options, progress, tuner, given)
-    if tuner is None or not rewrite.modified:
+    rewrite = _run_passes(loaded, call)
+    if call.tuner is None or not rewrite.modified:
         return rewrite
-    return _settled(rewrite, options, progress, tuner, given)
+    return _settled(rewrite, call, call.tuner)
 
 
-def _run_passes(
-    loaded: model_io.LoadedModel,
-    options: OptimizeOptions,
-    progress: Progress,
-    tuner: NodeTuner | None,
-    given: InputShapes,
-) -> Rewrite:
+def _run_passes(loaded: model_io.LoadedModel, call: _Call) -> Rewrite:
+    options, given = call.options, call.given
     target = get_target(options.target)
     choice = Choice(options.forms, options.skip)
     passes = pipeline.select(options.passes)
@@ -236,7 +238,7 @@ def _run_passes(
         {},
         choice,
         dequantize=dequantize,
-        tuner=tuner,
+        tuner=call.tuner,
         predictor=Predictor(target, options.tune.threads),
         plugin=options.plugin,
         given=given,
@@ -249,22 +251,18 @@ def _run_passes(
         passes = tuple(cls for cls in passes if cls is ReplaceOffDevice)
         if not context.off_device:
             return Rewrite(loaded, context, False)
-    modified = pipeline.run(passes, loaded, context, progress, options.dump)
+    modified = pipeline.run(passes, loaded, context, call.progress, call.dumps)
     return Rewrite(loaded, context, modified)
 
 
-def _settled(
-    first: Rewrite,
-    options: OptimizeOptions,
-    progress: Progress,
-    tuner: NodeTuner,
-    given: InputShapes,
-) -> Rewrite:
+def _settled(first: Rewrite, call: _Call, tuner: NodeTuner) -> Rewrite:
     """What is faster than the original: the rewrite, one of fewer nodes, or neither."""
 
     def again() -> Rewrite:
-        return _run_passes(model_io.load(path), options, progress, tuner, given)
+        call.dumps.discard()
+        return _run_passes(model_io.load(path), call)
 
+    options = call.options
     path = first.loaded.path
     asked_for = bool(options.forms or options.passes or options.dequantize or options.plugin)
     asked_for = asked_for or bool(first.context.changes.get(RestorePlugins.name))
@@ -273,6 +271,7 @@ def _settled(
     settled = trial.settle(first, again)
     if settled is not None:
         return settled
+    call.dumps.discard()
     return Rewrite(model_io.load(path), left_as_it_was(first.context), False)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
-from convt_onnx import model_io
 from convt_onnx.collector import collector_paused
+from convt_onnx.dumps import NO_DUMPS, Dumps
 from convt_onnx.errors import UsageError
 from convt_onnx.gaps import find_gaps
 from convt_onnx.model_io import LoadedModel
@@ -72,7 +71,7 @@ def run(
     loaded: LoadedModel,
     context: Context,
     progress: Progress = lambda step: None,
-    dump: Path | None = None,
+    dumps: Dumps = NO_DUMPS,
 ) -> bool:
     """Run passes on a loaded model; whether any changed it.
 
@@ -81,11 +80,11 @@ def run(
         loaded: Its model is changed in place.
         context: What the passes know and report.
         progress: Called with the name of each pass.
-        dump: A folder that gets the model after each pass that changed it.
+        dumps: They get the model after each pass that changed it.
     """
     progress("inferring shapes")
     with collector_paused():
-        return _run(passes, loaded, context, progress, dump)
+        return _run(passes, loaded, context, progress, dumps)
 
 
 def _run(
@@ -93,7 +92,7 @@ def _run(
     loaded: LoadedModel,
     context: Context,
     progress: Progress,
-    dump: Path | None,
+    dumps: Dumps,
 ) -> bool:
     context.shapes = shapes_of(loaded)
     context.gaps = tuple(find_gaps(loaded.model, context.shapes, context.target))
@@ -107,9 +106,7 @@ def _run(
         modified = True
         if cls.makes_values:
             context.shapes = shapes_of(loaded, changed=True)
-        if dump is not None:
-            dump.mkdir(parents=True, exist_ok=True)
-            model_io.save(loaded, loaded.model, dump / f"{number:02}-{cls.name}.onnx", force=True)
+        dumps.save(loaded, f"{number:02}-{cls.name}")
     return modified
 
 

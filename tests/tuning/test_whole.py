@@ -147,6 +147,39 @@ def test_passes_that_were_asked_for_stay(tuned, phases, back):
     assert op_types(onnx.load(result.output)) == ["ConvTranspose", "ConvTranspose"]
 
 
+def dumped(folder):
+    return [p.name for p in sorted(folder.glob("*.onnx"))]
+
+
+def test_dumps_are_those_of_the_rewrite_that_is_taken(tuned, tmp_path):
+    text = """g (float[1,3,7,5] x) => (float[A,B,C,D] y, float[E,F,G,H] z) {
+      a = ConvTranspose <strides=[2,2]> (x, w)
+      y = Mul (a, scale)
+      z = ConvTranspose <strides=[2,2], pads=[1,0,0,0]> (x, w) }"""
+    ways = {"folded": 4.5, "z alone": 3.0, "none": 4.0}
+
+    def seconds(proto):
+        if proto.graph.name == "node":
+            return {"keep": 2.0, "phases": 1.0}.get(form_of(proto), 5.0)
+        ops = op_types(proto)
+        return ways["folded" if "Mul" not in ops else "none" if len(ops) == 3 else "z alone"]
+
+    proto, folder = model(text, w=W, scale=array(4, 1, 1)), tmp_path / "dump"
+    result = tuned(proto, seconds, dump=folder)
+    assert result.tuning.reverted == ("ConvTranspose->a",)
+    *_, last = names = dumped(folder)
+    assert [n.partition("-")[2] for n in names] == ["canonical-pads.onnx", "lower.onnx"]
+    assert onnx.load(folder / last).graph == onnx.load(result.output).graph
+
+
+def test_nothing_is_dumped_where_the_original_is_kept(tuned, tmp_path):
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    (folder / "mine.onnx").write_text("mine")
+    assert not tuned(model(TEXT, w=W), speed(lambda nodes: 4.0), dump=folder).modified
+    assert dumped(folder) == ["mine.onnx"]
+
+
 def test_expected_forms_go_back_too(tuned):
     text = """g (float[1,21,16,16] x) => (float[A,B,C,D] y) {
       y = ConvTranspose <strides=[32,32], group=21> (x, w) }"""
