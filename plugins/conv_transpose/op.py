@@ -61,13 +61,18 @@ def conv_transpose(
         return y
     chosen = schedule or tuned.choose(problem, device_of(x))
     run = problem.merged(chosen.merge)
-    packed = weight.contiguous()
-    if chosen.kind not in UNPACKED:
-        round_to_tf32 = problem.dtype == "float32" and problem.tf32
-        packed = packed_weight(weight, packing_of(run, chosen), round_to_tf32)
     call = launch.Call(run, chosen, activation)
-    launch.launch(call, x, packed, bias, _slopes(slope, spec), _same_layout(residual, y), y)
+    read = _as_read(weight, run, chosen)
+    launch.launch(call, x, read, bias, _slopes(slope, spec), _same_layout(residual, y), y)
     return y
+
+
+def _as_read(weight: torch.Tensor, run: Problem, schedule: Schedule) -> torch.Tensor:
+    """The weight as the schedule's kernel reads it."""
+    if schedule.kind in UNPACKED:
+        return weight.contiguous()
+    round_to_tf32 = run.dtype == "float32" and run.tf32
+    return packed_weight(weight, packing_of(run, schedule), round_to_tf32)
 
 
 def reference(
@@ -80,7 +85,17 @@ def reference(
     slope: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The same operation by ATen; differentiable.
+    """The same operation by ATen; differentiable."""
+    y = _sums(x, weight, spec)
+    if bias is not None:
+        y = y + bias.to(y.dtype).reshape(-1, *(1,) * spec.ndim)
+    if residual is not None:
+        y = y + residual
+    return apply_reference(y, activation, slope)
+
+
+def _sums(x: torch.Tensor, weight: torch.Tensor, spec: ConvTransposeSpec) -> torch.Tensor:
+    """conv_transpose(x, weight) by ATen.
 
     ATen crops both ends alike and refuses output_padding beyond stride and dilation, so the
     natural size is computed where the spec goes further, and cut or extended with zeros.
@@ -107,13 +122,7 @@ def reference(
         size = y.shape[2 + len(axes) - 1 - len(pads) // 2]
         front = cut - axis.begin
         pads += [front, length - size - front]
-    if any(pads):
-        y = F.pad(y, pads)
-    if bias is not None:
-        y = y + bias.to(y.dtype).reshape(-1, *(1,) * spec.ndim)
-    if residual is not None:
-        y = y + residual
-    return apply_reference(y, activation, slope)
+    return F.pad(y, pads) if any(pads) else y
 
 
 def make_problem(
