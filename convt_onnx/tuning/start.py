@@ -33,12 +33,17 @@ def given_shapes(graph: ir.Graph, checks: VerifyOptions, options: TuneOptions) -
     Raises:
         UsageError: The arrays cannot be read, or any of the sizes do not fit.
     """
-    sets = options.sizes or (SizeSet(checks.input_shapes),)
+    sets = _size_sets(checks, options)
     for shapes in (checks.input_shapes, *(s.shapes for s in sets)):
         check_shapes(graph, shapes)
     if checks.inputs is not None:
         return file_shapes(checks.inputs, graph)
     return max(sets, key=lambda s: s.weight or 0).shapes
+
+
+def _size_sets(checks: VerifyOptions, options: TuneOptions) -> tuple[SizeSet, ...]:
+    """The sets to time, or the sizes to verify with where there are none."""
+    return options.sizes or (SizeSet(checks.input_shapes),)
 
 
 def given_sets(checks: VerifyOptions, options: TuneOptions) -> list[InputShapes]:
@@ -74,6 +79,19 @@ def node_tuner(
         UsageError: The folder that the one for times is to be in does not exist.
         MissingPartError: Timing is asked for, and the target's runtime is not here.
     """
+    runtime = _runtime_wanted(target, options)
+    if runtime is None:
+        return None
+    inputs = ModelInputs(checks.inputs, _size_sets(checks, options), checks.seed)
+    if options.cache is not None:
+        check_folder(options.cache)
+    cache = TimingCache(options.cache or default_folder(), create=make_cache)
+    predictor = Predictor(target, options.threads)
+    return NodeTuner(runtime, target, options, inputs, folder, cache, predictor, progress)
+
+
+def _runtime_wanted(target: Target, options: TuneOptions) -> Runtime | None:
+    """The target's runtime where forms are to be timed in it."""
     if options.enabled is False:
         return None
     runtime = runtime_for(target, options.threads)
@@ -83,12 +101,4 @@ def node_tuner(
             where=f"it needs ONNX Runtime with {target.provider}" if target.provider else "",
             help="--no-tune decides by expected cost",
         )
-    if runtime is None:
-        return None
-    sets = options.sizes or (SizeSet(checks.input_shapes),)
-    inputs = ModelInputs(checks.inputs, sets, checks.seed)
-    if options.cache is not None:
-        check_folder(options.cache)
-    cache = TimingCache(options.cache or default_folder(), create=make_cache)
-    predictor = Predictor(target, options.threads)
-    return NodeTuner(runtime, target, options, inputs, folder, cache, predictor, progress)
+    return runtime
