@@ -26,12 +26,7 @@ def bench_report_of(
         command: The command line; None where Python called.
         peaks: What the machine can do, for the roofline.
     """
-    several = len({e.path for e in result.entries}) > 1
-    rewrites = [
-        (e.label if several else e.target or "", e.rewriting)
-        for e in result.entries
-        if e.rewriting is not None
-    ]
+    rewrites = _rewrites(result.entries)
     only = rewrites[0][1] if len(rewrites) == 1 else None
     nodes = tuple(_nodes(rewrites))
     misses = () if only is None else only.misses
@@ -54,6 +49,16 @@ def bench_report_of(
         attempts=(),
         notes=result.notes,
     )
+
+
+def _rewrites(entries: Sequence[BenchEntry]) -> list[tuple[str, OptimizeResult]]:
+    """What was rewritten, each by the target's name, or by its own where models differ."""
+    several = len({e.path for e in entries}) > 1
+    return [
+        (e.label if several else e.target or "", e.rewriting)
+        for e in entries
+        if e.rewriting is not None
+    ]
 
 
 def _nodes(rewrites: Sequence[tuple[str, OptimizeResult]]) -> Iterator[NodeRow]:
