@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,8 +22,6 @@ from convt_onnx.cli.options import (
 
 if TYPE_CHECKING:
     from convt_onnx.optimization import OptimizeOptions
-    from convt_onnx.tuning.options import TuneOptions
-    from convt_onnx.verify import VerifyOptions
 
 EPILOG = """\b
 Examples:
@@ -82,7 +80,10 @@ Examples:
     help="Run only these passes; `-v` lists them.",
 )
 @click.option(
-    "--dump-dir", type=ModelPath, help="A folder for the model after each pass that changed it."
+    "--dump-dir",
+    "dump",
+    type=ModelPath,
+    help="A folder for the model after each pass that changed it.",
 )
 @tune_options
 @report_option
@@ -92,22 +93,14 @@ Examples:
 def command(
     model: Path,
     output: Path | None,
-    target: str,
     forms: tuple[str, ...],
     skip: tuple[str, ...],
-    verify: bool,
-    checks: VerifyOptions,
-    force: bool,
-    dry_run: bool,
-    dequantize: bool,
-    plugin: bool,
     passes: str,
-    dump_dir: Path | None,
-    tune: TuneOptions,
     report: Path | None,
     as_json: bool,
     quiet: bool,
     verbose: int,
+    **as_given: Any,
 ) -> None:
     """Rewrite the ConvTranspose nodes of MODEL for a target, verify, and write the result.
 
@@ -116,18 +109,10 @@ def command(
     from convt_onnx.optimization import OptimizeOptions
 
     options = OptimizeOptions(
-        target=target,
         forms=parse_forms(forms),
         skip=frozenset(skip),
-        verify=verify,
-        checks=checks,
-        force=force,
-        dry_run=dry_run,
-        dequantize=dequantize,
-        plugin=plugin,
         passes=tuple(p.strip() for p in passes.split(",") if p.strip()),
-        dump=dump_dir,
-        tune=tune,
+        **as_given,
     )
     _run(model, output, options, report, as_json=as_json, quiet=quiet, verbose=verbose > 0)
 
