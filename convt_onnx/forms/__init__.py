@@ -10,7 +10,9 @@ from convt_onnx.forms.native import KEEP, UNDILATE
 from convt_onnx.forms.overlap_add import OVERLAP_ADD
 from convt_onnx.forms.plugin import PLUGIN
 from convt_onnx.forms.rows import PHASES_ROWS, PHASES_ROWS_JOINED
+from convt_onnx.forms.slices import SLICES, SLICES_PHASES
 from convt_onnx.forms.split import PHASES_SPLIT
+from convt_onnx.forms.taps import TAPS_COL2IM
 from convt_onnx.forms.unfold import UNFOLD
 from convt_onnx.forms.zero_insertion import ZERO_INSERTION
 
@@ -30,6 +32,9 @@ FORMS: dict[str, Form] = {
         PHASES_ROWS,
         PHASES_ROWS_JOINED,
         PHASES_ROWS_COL2IM,
+        TAPS_COL2IM,
+        SLICES,
+        SLICES_PHASES,
         UNFOLD,
         OVERLAP_ADD,
         ZERO_INSERTION,

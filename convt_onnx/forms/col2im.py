@@ -14,6 +14,7 @@ dispatches to others that a matrix transposition costs for each group.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import onnx_ir as ir
@@ -26,18 +27,61 @@ from convt_onnx.forms.shapes import Shapes
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import QuantisedOperand
-from convt_onnx.phases import PhaseAxis, plan_aligned
+from convt_onnx.phases import plan_aligned
 from convt_onnx.reasons import Refusal
-from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.spec import Axis, ConvTransposeSpec
 
 # Version of the standard operators that brought Col2Im.
 OPSET = 18
 
 
-def _check_place(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """What Col2Im does along one axis, and what is cropped of its image.
+
+    L + rows blocks of `size` elements, `dilation` apart, one block every `stride`, make an image of
+    (L + rows) * stride - less.
+    """
+
+    size: int
+    stride: int
+    dilation: int
+    rows: int
+    less: int
+    crop_begin: int
+    crop_end: int
+
+
+def place_phases(axis: Axis) -> Placing:
+    """Phases as `plan_aligned` has them: their blocks fill the image."""
+    plan = plan_aligned(axis)
+    return Placing(plan.stride, plan.stride, 1, plan.rows, 0, plan.crop_begin, plan.crop_end)
+
+
+def place_taps(axis: Axis) -> Placing:
+    """All taps: their blocks overlap. Rows past the last one, which no tap reaches, are zeros."""
+    past = max(0, -axis.end)
+    less = axis.stride - axis.extent - past
+    return Placing(axis.kernel, axis.stride, axis.dilation, 0, less, axis.begin, max(0, axis.end))
+
+
+def taps_placeable(axis: Axis) -> Refusal | None:
+    """Why the image of an axis' taps is not one of Col2Im's.
+
+    It begins with the first tap, and may end less than a stride behind the last one.
+    """
+    if axis.begin < 0:
+        return Refusal("CT308", f"pads_begin = {axis.begin}")
+    if -axis.end >= axis.stride:
+        return Refusal("CT310", f"{-axis.end} rows past the last tap, stride {axis.stride}")
+    return None
+
+
+def check_col2im(node: ConvTransposeNode, setting: Setting, most_axes: int) -> Refusal | None:
+    """Why ONNX Runtime's CPU provider would not run Col2Im, or slowly."""
     if setting.opset < OPSET:
         return Refusal("CT306", f"Col2Im needs opset {OPSET}, the model has {setting.opset}")
-    if node.spec.ndim > 2 or node.dtype != ir.DataType.FLOAT:
+    if node.spec.ndim > most_axes or node.dtype != ir.DataType.FLOAT:
         return Refusal("CT318", f"{node.spec.ndim} axes, {node.dtype}")
     return None
 
@@ -49,49 +93,51 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
         return Refusal("CT314", f"weight {node.weight.value.name}")
     if all(s == 1 for s in node.spec.strides):
         return Refusal("CT302", f"strides = {list(node.spec.strides)}")
-    return _check_place(node, setting) or packable(node, setting)
+    return check_col2im(node, setting, 2) or packable(node, setting)
 
 
 def _check_rows(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
-    return check_rows("phases-rows-col2im", node, setting) or _check_place(node, setting)
+    return check_rows("phases-rows-col2im", node, setting) or check_col2im(node, setting, 2)
 
 
 def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     axes = [plan_aligned(a) for a in node.spec.axes()]
-    return _place(em, every_phase(em, node, axes, setting, "channel"), node, axes, setting)
+    y = every_phase(em, node, axes, setting, "channel")
+    return place(em, y, node, [place_phases(a) for a in node.spec.axes()], setting)
 
 
 def _emit_rows(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
-    axes = [plan_aligned(a) for a in node.spec.axes()]
-    return _place(em, rows_of(em, node, blocks_of(node.spec, None)), node, axes, setting)
+    y = rows_of(em, node, blocks_of(node.spec, None))
+    return place(em, y, node, [place_phases(a) for a in node.spec.axes()], setting)
 
 
-def _place(
+def place(
     em: Emitter,
     y: ir.Value,
     node: ConvTransposeNode,
-    axes: Sequence[PhaseAxis],
+    axes: Sequence[Placing],
     setting: Setting,
 ) -> ir.Value:
-    """[N, C, phases, *Q], its channels merged or not -> [N, C_out, *L_out]."""
-    strides, channels = node.spec.strides, node.spec.out_channels
+    """[N, C, blocks, *(L + rows)], its channels merged or not -> [N, C_out, *L_out]."""
+    sizes, channels = [a.size for a in axes], node.spec.out_channels
     every = tuple(range(len(axes)))
     rows = tuple(None if n is None else n + a.rows for n, a in zip(node.sizes, axes, strict=True))
-    shapes = Shapes(em, y, Interleave(channels, strides, node.batch, rows, "channel"), setting)
+    plan = Interleave(channels, node.spec.strides, node.batch, rows, "channel")
+    shapes = Shapes(em, y, plan, setting)
     low, high = [a.crop_begin for a in axes], [a.crop_end for a in axes]
     uncropped = [0] * len(axes)
     padded = len(axes) == 1
-    less = [b + e for b, e in zip(low, high, strict=True)] if padded else uncropped
+    less = [a.less + padded * (a.crop_begin + a.crop_end) for a in axes]
     y = em.op(
         "Col2Im",
         [
-            shapes.reshape(y, [(channels * prod(strides), ()), (1, every)]),
-            shapes.vector([(s, (i,)) for i, s in enumerate(strides)], less),
-            em.ints(strides, "block"),
+            shapes.reshape(y, [(channels * prod(sizes), ()), (1, every)]),
+            shapes.vector([(a.stride, (i,)) for i, a in enumerate(axes)], less),
+            em.ints(sizes, "block"),
         ],
-        dilations=[1] * len(axes),
+        dilations=[a.dilation for a in axes],
         pads=[*low, *high] if padded else 2 * uncropped,
-        strides=list(strides),
+        strides=[a.stride for a in axes],
     )
     return y if padded else em.crop(y, [2 + i for i in every], low, high)
 

@@ -19,10 +19,9 @@ from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.fused import crop_elements, finish, ordered, packable, phase_order
 from convt_onnx.forms.interleave import interleave_elements, layout_of
 from convt_onnx.forms.order import Order
-from convt_onnx.forms.weights import Packing, Table, pack_weight
+from convt_onnx.forms.weights import Packing, Table, bias_column, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.graph.operands import ConstantOperand, Operand
 from convt_onnx.phases import PhaseAxis, plan_shifts
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
@@ -64,7 +63,7 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     ]
     total = reduce(em.add, shifted)
     y = finish(em, total, node, axes, setting, order=order, group=spec.group)
-    return y if node.bias is None else em.add(y, _column(em, node.bias, spec))
+    return y if node.bias is None else em.add(y, bias_column(em, node.bias, spec))
 
 
 def _table(spec: ConvTransposeSpec, axes: Sequence[PhaseAxis], shift: tuple[int, ...]) -> Table:
@@ -105,16 +104,6 @@ def _products(
         return [y]
     width = prod(spec.strides) * spec.out_channels
     return [em.slice(y, [1], [i * width], [(i + 1) * width]) for i in range(len(tables))]
-
-
-def _column(em: Emitter, bias: Operand, spec: ConvTransposeSpec) -> ir.Value:
-    """Bias as [C_out, 1, ...]."""
-    shape = [spec.out_channels] + [1] * spec.ndim
-    if isinstance(bias, ConstantOperand):
-        return em.shared(
-            (bias.value, "column", spec.ndim), lambda: bias.array().reshape(shape), "bias"
-        )
-    return em.reshape(bias.value, shape)
 
 
 def _work(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:

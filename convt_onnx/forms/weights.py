@@ -260,6 +260,16 @@ def pack_bias(em: Emitter, bias: Operand | None, packing: Packing) -> ir.Value |
     return em.op("Gather", [bias.value, em.constant(source, "channels")], axis=0)
 
 
+def bias_column(em: Emitter, bias: Operand, spec: ConvTransposeSpec) -> ir.Value:
+    """The bias as [C_out, 1, ...], to be added to an output."""
+    shape = [spec.out_channels] + [1] * spec.ndim
+    if isinstance(bias, ConstantOperand):
+        return em.shared(
+            (bias.value, "column", spec.ndim), lambda: bias.array().reshape(shape), "bias"
+        )
+    return em.reshape(bias.value, shape)
+
+
 def spread_taps(em: Emitter, weight: Operand, spec: ConvTransposeSpec) -> ir.Value:
     """[C_in, M, *extent]: the same weight with zeros where the dilation skips rows."""
     table = [

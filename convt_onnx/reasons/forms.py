@@ -81,7 +81,7 @@ REASONS = (
         "CT318",
         "not where Col2Im is at home",
         "ONNX Runtime's CPU provider has Col2Im in float32 alone, and over three axes it takes "
-        "longer than other ways to put phases in their places.",
+        "longer than other ways to put blocks in their places.",
     ),
     Reason(
         "CT319",
@@ -89,5 +89,17 @@ REASONS = (
         "From opset 21 on ONNX Runtime 1.32 repeats an int8 DequantizeLinear behind the Transpose "
         "that the form puts there, and makes its zero point uint8 where the processor does not "
         "multiply int8, but not its output_dtype: the model does not load.",
+    ),
+    Reason(
+        "CT320",
+        "no taps to add up along the first of two axes",
+        "The form pays where taps of the first axis overlap. In groups ONNX Runtime computes the "
+        "convolution that makes them slower than the node itself.",
+    ),
+    Reason(
+        "CT321",
+        "no slices of known sizes",
+        "The form turns three axes into two for every slice along the first, which becomes part of "
+        "the batch; the sizes of all three have to be known.",
     ),
 )

@@ -34,7 +34,7 @@ def applicable_forms(proto, case, plugin=""):
     spec = first_node(proto).spec
     limits = zip(spec.output_padding, spec.strides, strict=True)
     if any(op >= s for op, s in limits):  # valid below the dilation, but ONNX Runtime refuses
-        names = [n for n in names if n != "keep"]
+        names = [n for n in names if n not in ("keep", "slices")]
     return names
 
 

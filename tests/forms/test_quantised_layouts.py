@@ -30,6 +30,9 @@ FLOATS_ONLY = {
     "phases-rows",
     "phases-rows-joined",
     "phases-rows-col2im",
+    "taps-col2im",
+    "slices",
+    "slices-phases",
 }
 # Not for as few groups as there are here.
 MANY_GROUPS = {"phases-joined"}

@@ -1,0 +1,158 @@
+"""`slices`, `slices-phases`: three axes as two for every slice, and sums along the first axis.
+
+A transposed convolution over three axes is one over the last two for each input slice and each tap
+of the first axis; the weight [C_in, M, K_1, K_2, K_3] is theirs as [C_in, M * K_1, K_2, K_3].
+Slices become the batch, and Col2Im adds them up, whole slices at a time:
+
+    x [N, C_in, L_1, *L] -> [N * L_1, C_in, *L] -> [N * L_1, C_out * K_1, *O]
+      -> [N, C_out * K_1, L_1 * R] -> Col2Im [N, C_out, O_1, R],  R = product of O
+
+ONNX Runtime's CPU provider adds columns up with an index calculation an element where there are
+three axes, and in plain loops for two. Over two axes it also has convolutions in blocks of
+channels, which `slices-phases` uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+import onnx_ir as ir
+
+from convt_onnx.forms.base import Form, Setting, Work
+from convt_onnx.forms.col2im import PHASES_COL2IM, check_col2im, place_taps, taps_placeable
+from convt_onnx.forms.fused import CONV
+from convt_onnx.forms.native import KEEP
+from convt_onnx.forms.weights import bias_column
+from convt_onnx.graph.emitter import Emitter
+from convt_onnx.graph.node import ConvTransposeNode
+from convt_onnx.graph.operands import ConstantOperand, Operand, QuantisedOperand, RuntimeOperand
+from convt_onnx.reasons import Refusal
+from convt_onnx.spec import ConvTransposeSpec
+
+
+def _slice_spec(spec: ConvTransposeSpec) -> ConvTransposeSpec:
+    """Of one slice: the taps of the first axis are output channels."""
+    return ConvTransposeSpec(
+        spec.in_channels,
+        spec.out_channels * spec.kernel[0],
+        spec.group,
+        *(
+            values[1:]
+            for values in (
+                spec.kernel,
+                spec.strides,
+                spec.dilations,
+                spec.pads_begin,
+                spec.pads_end,
+                spec.output_padding,
+            )
+        ),
+    )
+
+
+def _slice_node(node: ConvTransposeNode, x: ir.Value, weight: Operand) -> ConvTransposeNode:
+    batch = None if node.batch is None or node.sizes[0] is None else node.batch * node.sizes[0]
+    return replace(
+        node,
+        spec=_slice_spec(node.spec),
+        x=x,
+        weight=weight,
+        bias=None,
+        batch=batch,
+        sizes=node.sizes[1:],
+        x_grid=None,
+        y_grid=None,
+        usual=None,
+    )
+
+
+def _of_slices(spec: ConvTransposeSpec) -> Form:
+    return CONV if all(s == 1 for s in spec.strides[1:]) else PHASES_COL2IM
+
+
+def _check(form: str, inner: Form, node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    spec = node.spec
+    if not setting.mlas:
+        return Refusal("CT313", form)
+    if spec.ndim != 3 or None in node.sizes:
+        return Refusal("CT321", f"input sizes {list(node.sizes)}")
+    if isinstance(node.weight, QuantisedOperand):
+        return Refusal("CT314", f"weight {node.weight.value.name}")
+    return (
+        check_col2im(node, setting, 3)
+        or taps_placeable(next(spec.axes()))
+        or inner.check(_slice_node(node, node.x, node.weight), setting)
+    )
+
+
+def _emit(inner: Form, em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
+    spec = node.spec
+    length, *sizes = [n for n in node.sizes if n is not None]
+    x = em.transpose(node.x, [0, 2, 1, 3, 4])
+    x = em.reshape(x, [-1, spec.in_channels, *sizes])
+    slices = _slice_node(node, x, _slice_weight(em, node.weight, _slice_spec(spec)))
+    y = inner.emit(em, slices, setting)
+    y = _sum(em, y, node, length)
+    return y if node.bias is None else em.add(y, bias_column(em, node.bias, spec))
+
+
+def _slice_weight(em: Emitter, weight: Operand, spec: ConvTransposeSpec) -> Operand:
+    """[C_in, M, *K] -> [C_in, M * K_1, K_2, K_3]."""
+    shape = spec.weight_shape
+    if isinstance(weight, ConstantOperand):
+        key = (weight.value, "slices", shape)
+        value = em.shared(key, lambda: weight.array().reshape(shape), "weight")
+        if value.const_value is not None:
+            return ConstantOperand(value, value.const_value)
+        return RuntimeOperand(value, shape, overridable=False)
+    return RuntimeOperand(em.reshape(weight.value, shape), shape, overridable=False)
+
+
+def _sum(em: Emitter, y: ir.Value, node: ConvTransposeNode, length: int) -> ir.Value:
+    """[N * L_1, C_out * K_1, *O] -> [N, C_out, O_1, *O]."""
+    spec = node.spec
+    rows = spec.output_sizes([n or 1 for n in node.sizes])
+    channels, run = spec.out_channels * spec.kernel[0], prod(rows[1:])
+    if node.batch == 1:
+        y = em.transpose(y, [1, 0, 2, 3])
+    else:
+        y = em.transpose(em.reshape(y, [-1, length, channels, run]), [0, 2, 1, 3])
+    first = place_taps(next(spec.axes()))
+    if (first.size, first.stride, rows[0]) == (1, 1, length):
+        return em.reshape(y, [-1, channels, *rows])
+    y = em.reshape(y, [-1, channels, length * run])
+    y = em.op(
+        "Col2Im",
+        [y, em.ints([rows[0], run], "sizes"), em.ints([first.size, 1], "block")],
+        dilations=[first.dilation, 1],
+        pads=[first.crop_begin, 0, first.crop_end, 0],
+        strides=[first.stride, 1],
+    )
+    return em.reshape(y, [-1, spec.out_channels, *rows])
+
+
+def _work(inner: Form, spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
+    slices = _slice_spec(spec)
+    done = inner.work(slices, batch * sizes[0], sizes[1:])
+    written = batch * sizes[0] * slices.out_channels * prod(slices.output_sizes(sizes[1:]))
+    read = batch * spec.in_channels * prod(sizes)
+    out = batch * spec.out_channels * prod(spec.output_sizes(sizes))
+    return Work(done.macs, done.elements + 2 * read + 4 * written + 4 * out)
+
+
+SLICES = Form(
+    "slices",
+    "three axes: ConvTranspose over two for every slice, added up by Col2Im",
+    lambda node, setting: _check("slices", KEEP, node, setting),
+    lambda em, node, setting: _emit(KEEP, em, node, setting),
+    lambda spec, batch, sizes: _work(KEEP, spec, batch, sizes),
+)
+SLICES_PHASES = Form(
+    "slices-phases",
+    "three axes: convolutions over two for every slice, added up by Col2Im",
+    lambda node, setting: _check("slices-phases", _of_slices(node.spec), node, setting),
+    lambda em, node, setting: _emit(_of_slices(node.spec), em, node, setting),
+    lambda spec, batch, sizes: _work(_of_slices(spec), spec, batch, sizes),
+)

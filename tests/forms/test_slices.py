@@ -1,0 +1,145 @@
+"""Three axes as two for every slice."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convt_onnx.forms import FORMS, Setting
+from convt_onnx.spec import ConvTransposeSpec
+
+from .cpu_cases import assert_right, case_of, spec
+from .drawn import build, compare, lowered
+from .lowering import forced, refusals
+
+SLICES = ["slices", "slices-phases"]
+
+
+def triples(least, most):
+    return st.tuples(*[st.integers(least, most)] * 3)
+
+
+@st.composite
+def cases(draw):
+    """Three axes, sizes known, of any opset that has Col2Im."""
+    strides = draw(triples(1, 3))
+    group, ci, m = draw(st.sampled_from([(1, 3, 2), (1, 8, 1), (2, 2, 3), (3, 1, 2), (2, 8, 4)]))
+    each = ConvTransposeSpec(
+        in_channels=group * ci,
+        out_channels=group * m,
+        group=group,
+        kernel=draw(triples(1, 4)),
+        strides=strides,
+        dilations=draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 3), (2, 3, 2)])),
+        pads_begin=draw(triples(0, 3)),
+        pads_end=draw(triples(0, 3)),
+        output_padding=tuple(draw(st.integers(0, s - 1)) for s in strides),
+    ).canonical()
+    return case_of(
+        each,
+        tuple(a.least_length + draw(st.integers(0, 2)) for a in each.axes()),
+        draw(st.sampled_from(["static", "batch"])),
+        bias=draw(st.booleans()),
+        opset=draw(st.sampled_from([18, 20, 22, 24])),
+        run_time_weight=draw(st.booleans()),
+        seed=draw(st.integers(0, 1000)),
+    )
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases())
+def test_slices_equal_the_oracle(case):
+    compare(case, lowered(case, SLICES), SLICES, case.sizes, 2)
+
+
+@pytest.mark.parametrize("open_sizes", ["static", "batch"])
+@pytest.mark.parametrize(
+    ("channels", "group", "stride"), [((6, 4), 2, 2), ((8, 3), 1, 1), ((4, 8), 4, 2)]
+)
+def test_slices_are_added_up(channels, group, stride, open_sizes):
+    case = case_of(spec(3, channels, group, k=3, s=stride), (4, 5, 3), open_sizes, opset=18)
+    for form in SLICES:
+        assert_right(case, form)
+
+
+def kinds(proto):
+    return [n.op_type for n in proto.graph.node]
+
+
+def test_the_first_axis_joins_the_batch_and_the_native_node_has_two():
+    case = case_of(spec(3, (6, 4), 2, k=3), (4, 5, 3), opset=18, bias=False)
+    made = lowered(case, ["slices"])
+    (inner,) = (n for n in made.graph.node if n.op_type == "ConvTranspose")
+    weight = next(t for t in made.graph.initializer if t.name == inner.input[1])
+    assert tuple(weight.dims) == (6, 2 * 3, 3, 3)
+    assert kinds(made).count("Col2Im") == 1
+
+
+@pytest.mark.parametrize("form", SLICES)
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_batch_of_one(form, bias):
+    case = case_of(spec(3, (6, 4), 2, k=3), (4, 5, 3), opset=18, bias=bias)
+    proto = build(case, [form])
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    made = forced(proto, [form], case)
+    assert kinds(made).count("Transpose") == 2
+    compare(case, made, [form], case.sizes, 1)
+
+
+def test_one_slice_a_kernel_needs_no_sum():
+    each = ConvTransposeSpec(
+        6, 4, 2, (1, 3, 2), (1, 2, 2), (1, 1, 1), (0, 1, 0), (0, 0, 1), (0,) * 3
+    )
+    case = case_of(each, (4, 5, 3), opset=18)
+    assert "Col2Im" not in kinds(lowered(case, ["slices"]))
+    assert_right(case, "slices")
+
+
+def test_an_empty_batch_stays_empty():
+    case = case_of(spec(3, (6, 4), 2, k=3), (4, 5, 3), "batch", opset=18)
+    for form in SLICES:
+        proto = lowered(case, [form])
+        session = ort.InferenceSession(
+            proto.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        (y,) = session.run(None, {"x": np.zeros((0, 6, 4, 5, 3), np.float32)})
+        assert y.shape == (0, 4, *case.spec.output_sizes((4, 5, 3)))
+
+
+def test_convolutions_over_slices_have_the_zeros_of_two_axes_alone():
+    each = spec(3, (16, 8), k=3)
+    phases, slices, sliced = (
+        FORMS[n].work(each, 1, (6, 7, 8)).macs for n in ("phases", "slices", "slices-phases")
+    )
+    assert slices < sliced < phases
+
+
+@pytest.mark.parametrize("form", SLICES)
+@pytest.mark.parametrize(
+    ("each", "open_sizes", "changed", "reason"),
+    [
+        (spec(3, (16, 8)), "static", {"opset": 17}, "CT306"),
+        (spec(3, (16, 8)), "static", {"dtype": "float64"}, "CT318"),
+        (spec(3, (16, 8)), "static", {"mlas": False}, "CT313"),
+        (spec(2, (16, 8)), "static", {}, "CT321"),
+        (spec(1, (16, 8)), "static", {}, "CT321"),
+        (spec(3, (16, 8)), "spatial", {}, "CT321"),
+        (spec(3, (16, 8)), "unknown", {}, "CT321"),
+        (
+            ConvTransposeSpec(
+                4, 2, 1, (3,) * 3, (2,) * 3, (3, 1, 1), (0,) * 3, (0,) * 3, (2, 0, 0)
+            ),
+            "static",
+            {},
+            "CT310",
+        ),
+    ],
+)
+def test_slices_are_refused(form, each, open_sizes, changed, reason):
+    case = case_of(each, (5, 6, 3)[: each.ndim], open_sizes, **({"opset": 18} | changed))
+    found = refusals(build(case, ["probe"]), Setting(case.opset, mlas=case.mlas))[form]
+    assert found is not None
+    assert found.id == reason
