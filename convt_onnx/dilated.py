@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from convt_onnx.errors import GeometryError, UsageError
-from convt_onnx.spec import ConvTransposeSpec, require_several
+from convt_onnx.spec import ConvTransposeSpec, require_rows, require_several
 from convt_onnx.suggest import did_you_mean
 
 Element = Literal["f32", "f64", "f16", "bf16"]
@@ -77,12 +77,7 @@ class DilatedConvolution:
                 strict=True,
             )
         )
-        if any(n < 1 for n in out):
-            raise GeometryError(
-                "the output would be empty",
-                where=f"input sizes {list(sizes)} give output sizes {list(out)}",
-                help="the pads crop more rows than the input makes",
-            )
+        require_rows(sizes, out)
         return out
 
     def regroup_weight(self, weight: npt.NDArray[T]) -> npt.NDArray[T]:

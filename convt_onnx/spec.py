@@ -245,12 +245,7 @@ class ConvTransposeSpec:
                 help="give each spatial axis one size; leave batch and channels away",
             )
         out = tuple(a.output_length(n) for a, n in zip(self.axes(), sizes, strict=True))
-        if any(n < 1 for n in out):
-            raise GeometryError(
-                "the output would be empty",
-                where=f"input sizes {list(sizes)} give output sizes {list(out)}",
-                help="the pads crop more rows than the input makes",
-            )
+        require_rows(sizes, out)
         return out
 
     def macs_exact(self, batch: int, sizes: Sequence[int]) -> int:
@@ -266,6 +261,16 @@ def require_several(name: str, values: Sequence[int]) -> None:
             f"{name} must be a sequence with one value for each spatial axis",
             where=f"{name} = {values}",
             help=f"pass ({values},) where there is one axis",
+        )
+
+
+def require_rows(sizes: Sequence[int], out: Sequence[int]) -> None:
+    """Raise GeometryError where the output of these input sizes has no row along an axis."""
+    if any(n < 1 for n in out):
+        raise GeometryError(
+            "the output would be empty",
+            where=f"input sizes {list(sizes)} give output sizes {list(out)}",
+            help="the pads crop more rows than the input makes",
         )
 
 
