@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import ModelProto, TensorProto, parser
+from onnx import ModelProto, TensorProto, helper, parser
 
 from convt_onnx.errors import ExitCode, ModelError
 from convt_onnx.model_io import load
@@ -85,6 +85,20 @@ def external_tensor(name: str, dims: list[int], **entries: object) -> TensorProt
 @pytest.fixture
 def external() -> Callable[..., TensorProto]:
     return external_tensor
+
+
+def put_tensor(proto: ModelProto, tensor: TensorProto, place: str) -> None:
+    """Put a tensor into a node, a branch or a function of a model, or a function's default."""
+    constant = helper.make_node("Constant", [], ["k"], value=tensor)
+    if place == "constant":
+        proto.graph.node.append(constant)
+    elif place == "subgraph":
+        inner = helper.make_graph([], "g", [], [], [tensor])
+        proto.graph.node.append(helper.make_node("If", ["x"], ["k"], then_branch=inner))
+    elif place == "function":
+        proto.functions.add(name="f", output=["k"], node=[constant])
+    else:
+        proto.functions.add(name="f", attribute_proto=[helper.make_attribute("a", tensor)])
 
 
 @pytest.fixture

@@ -6,9 +6,11 @@ import warnings
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto
 
 from convt_onnx.model_io import load
+
+from .conftest import put_tensor
 
 
 def test_external_files(external_model):
@@ -140,15 +142,8 @@ def test_external_strings(proto, write, check_refused, external):
     check_refused(write(proto), "strings")
 
 
-@pytest.mark.parametrize("place", ["constant", "subgraph", "function"])
+@pytest.mark.parametrize("place", ["constant", "subgraph", "function", "default"])
 def test_external_tensors_everywhere(proto, write, check_refused, external, place):
     bad = external("k", [1], location="none.bin")
-    constant = helper.make_node("Constant", [], ["k"], value=bad)
-    if place == "constant":
-        proto.graph.node.append(constant)
-    elif place == "subgraph":
-        inner = helper.make_graph([], "g", [], [], [bad])
-        proto.graph.node.append(helper.make_node("If", ["x"], ["k"], then_branch=inner))
-    else:
-        proto.functions.add(name="f", output=["k"], node=[constant])
+    put_tensor(proto, bad, place)
     check_refused(write(proto), "none.bin")

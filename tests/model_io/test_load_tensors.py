@@ -4,9 +4,11 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from convt_onnx.model_io import load
+
+from .conftest import put_tensor
 
 RAW_TYPES = [
     dtype for dtype in ir.DataType if dtype not in (ir.DataType.UNDEFINED, ir.DataType.STRING)
@@ -95,16 +97,7 @@ def test_empty_tensors(proto, write, fields):
 @pytest.mark.parametrize("place", ["constant", "subgraph", "function", "default"])
 def test_tensors_everywhere(proto, write, check_refused, place):
     bad = tensor(TensorProto.FLOAT, [2], raw_data=b"1234")
-    constant = helper.make_node("Constant", [], ["k"], value=bad)
-    if place == "constant":
-        proto.graph.node.append(constant)
-    elif place == "subgraph":
-        inner = helper.make_graph([], "g", [], [], [bad])
-        proto.graph.node.append(helper.make_node("If", ["x"], ["k"], then_branch=inner))
-    elif place == "function":
-        proto.functions.add(name="f", output=["k"], node=[constant])
-    else:
-        proto.functions.add(name="f", attribute_proto=[helper.make_attribute("a", bad)])
+    put_tensor(proto, bad, place)
     check_refused(write(proto), "4 bytes")
 
 
