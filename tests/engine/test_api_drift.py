@@ -10,23 +10,15 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from ..tensorrt.stubs import compiler, make_stubs
+from ..tensorrt.wheels import unpacked_bindings
 from .names_in_wheel import missing
 
 ROOT = Path(__file__).parents[2]
-VERSIONS = {
-    "10.3.0": "cu12",
-    "10.9.0.34": "cu12",
-    "10.13.3.9": "cu12",
-    "10.16.1.11": "cu12",
-    "11.0.0.114": "cu13",
-    "11.4.0.106": "cu13",
-}
+VERSIONS = ("10.3.0", "10.9.0.34", "10.13.3.9", "10.16.1.11", "11.0.0.114", "11.4.0.106")
 
 
 def test_tensorrt_rtx_has_them(rtx):
@@ -36,20 +28,10 @@ def test_tensorrt_rtx_has_them(rtx):
 @pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_tensorrt_has_them(version, tmp_path):
-    if compiler() is None:
-        pytest.skip("no C compiler makes the stub libraries")
-    package = f"tensorrt-{VERSIONS[version]}-bindings=={version}"
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps"]
-    command += ["--only-binary=:all:", "-d", tmp_path, package]
-    if subprocess.run(command, capture_output=True).returncode:
-        pytest.skip(f"pip does not get {package}")
-    (file,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(file) as content:
-        content.extractall(tmp_path / "wheel")
-    stubs = make_stubs(tmp_path / "stubs", int(version.split(".")[0]))
+    wheel, stubs = unpacked_bindings(version, tmp_path)
     script = Path(__file__).parent / "names_in_wheel.py"
     done = subprocess.run(
-        [sys.executable, script, tmp_path / "wheel", stubs],
+        [sys.executable, script, wheel, stubs],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,16 +25,10 @@ from convt_onnx.tuning.options import TuneOptions
 from ..graph.building import array, model, write
 from ..plugins.drawing import contiguous
 from .quick import SIZES
-from .stubs import compiler, make_stubs
+from .wheels import unpacked_bindings
 
 pytestmark = pytest.mark.long
-VERSIONS = {
-    "10.9.0.34": "cu12",
-    "10.13.3.9": "cu12",
-    "10.16.1.11": "cu12",
-    "11.0.0.114": "cu13",
-    "11.4.0.106": "cu13",
-}
+VERSIONS = ("10.9.0.34", "10.13.3.9", "10.16.1.11", "11.0.0.114", "11.4.0.106")
 TEXT = """g (float16[n, 16, h, w] x) => (float16[] y) {
     c = ConvTranspose <strides = [2, 2], pads = [1, 0, 0, 1]> (x, v, b)
     r = ConvTranspose <strides = [2, 2], pads = [1, 0, 0, 1]> (x, u)
@@ -56,19 +49,9 @@ def plugged(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def wheel(request, tmp_path_factory):
-    """An unpacked binding wheel, its version, and stubs of its libraries."""
-    if compiler() is None:
-        pytest.skip("no C compiler makes the stub libraries")
-    version, folder = request.param, tmp_path_factory.mktemp("wheel")
-    package = f"tensorrt-{VERSIONS[version]}-bindings=={version}"
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps"]
-    command += ["--only-binary=:all:", "-d", folder, package]
-    if subprocess.run(command, capture_output=True).returncode:
-        pytest.skip(f"pip does not get {package}")
-    (file,) = folder.glob("*.whl")
-    with zipfile.ZipFile(file) as content:
-        content.extractall(folder / "unpacked")
-    return folder / "unpacked", make_stubs(folder / "stubs", int(version.split(".")[0])), version
+    """An unpacked binding wheel, stubs of its libraries, and its version."""
+    folder = tmp_path_factory.mktemp("wheel")
+    return *unpacked_bindings(request.param, folder), request.param
 
 
 def driven(wheel, plugged, *shape):
