@@ -33,9 +33,10 @@ from convt_onnx.plugins.onnxruntime import build, kernel_file, store
 from convt_onnx.plugins.onnxruntime.wanted import Wanted, compile_text, wanted_kernels
 from convt_onnx.tuning.options import TuneOptions
 from convt_onnx.verify.compare import HALF, QUANTISED, Tolerance, compare
-from convt_onnx.verify.inputs import TYPES, candidates, from_file
-from convt_onnx.verify.session import RunError, Runner, Source
+from convt_onnx.verify.inputs import TYPES
+from convt_onnx.verify.session import Source
 from convt_onnx.verify.twin import float32_twin
+from convt_onnx.verify.verification import VerifyOptions, run_on_some
 
 PROVIDERS = [(CUDA, {"use_tf32": "0"}), "CPUExecutionProvider"]
 VARIANTS = ("original", "standard", "plugin")
@@ -186,18 +187,10 @@ def _reference(source: Source, path: Path) -> tuple[dict[str, Any], dict[str, An
     """Inputs, and the original's results on the CPU provider; in float32 where it has no kernel."""
     if any(t.data_type == onnx.TensorProto.BFLOAT16 for t in source.proto.graph.initializer):
         source = float32_twin(source)
-    runner = Runner(source)
     beside = (path.with_suffix(".npz"), path.with_name("inputs.npz"))
     given = next((p for p in beside if p.is_file()), None)
-    if given is not None:
-        feeds = from_file(given, runner.inputs).arrays
-        return feeds, runner.run(feeds)
-    for inputs in candidates(runner.inputs, {}, 0):
-        try:
-            return inputs.arrays, runner.run(inputs.arrays)
-        except RunError as error:
-            last = error
-    raise last
+    inputs, wanted = run_on_some(source, VerifyOptions(inputs=given))
+    return inputs.arrays, wanted
 
 
 def _run(path: Path, variant: str, feeds: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

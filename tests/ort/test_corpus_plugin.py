@@ -12,9 +12,9 @@ from convt_onnx import OptimizeOptions, optimize
 from convt_onnx.errors import ConvtError
 from convt_onnx.plugin_node import DOMAIN, FIXED_NAME
 from convt_onnx.verify.compare import HALF, QUANTISED, Tolerance, compare
-from convt_onnx.verify.inputs import candidates, from_file
-from convt_onnx.verify.session import RunError, Runner, Source
+from convt_onnx.verify.session import RunError, Source
 from convt_onnx.verify.twin import float32_twin
+from convt_onnx.verify.verification import VerifyOptions, run_on_some
 
 SHARED = Path(__file__).parents[3] / "shared"
 # Models that take the CPU kernel over some seconds, which is no way to run them.
@@ -31,19 +31,15 @@ pytestmark = pytest.mark.skipif(not MODELS, reason="the shared corpus is not bes
 
 def reference(source, path):
     """Inputs that the original runs on, and what it gives."""
-    runner = Runner(source)
-    given = next(
-        (p for p in (path.with_suffix(".npz"), path.with_name("inputs.npz")) if p.is_file()), None
-    )
-    if given is not None:
-        inputs = from_file(given, runner.inputs).arrays
-        return inputs, runner.run(inputs)
-    for inputs in candidates(runner.inputs, {}, 0):
-        try:
-            return inputs.arrays, runner.run(inputs.arrays)
-        except RunError:
-            continue
-    pytest.skip("the original does not run on random inputs")
+    beside = (path.with_suffix(".npz"), path.with_name("inputs.npz"))
+    given = next((p for p in beside if p.is_file()), None)
+    try:
+        inputs, wanted = run_on_some(source, VerifyOptions(inputs=given))
+    except RunError as error:
+        if given is not None:
+            raise
+        pytest.skip(error.what)
+    return inputs.arrays, wanted
 
 
 def tolerance(proto):
