@@ -10,6 +10,10 @@ Slices become the batch, and Col2Im adds them up, whole slices at a time:
 ONNX Runtime's CPU provider adds columns up with an index calculation an element where there are
 three axes, and in plain loops for two. Over two axes it also has convolutions in blocks of
 channels, which `slices-phases` uses.
+
+Before opset 18 there is no Col2Im. A depthwise ConvTranspose adds the slices up in its place, whose
+C_out groups have K_1 input channels, one for each tap, and a weight of ones there and zeros
+elsewhere. It takes somewhat longer than Col2Im, but adds the bias.
 """
 
 from __future__ import annotations
@@ -18,13 +22,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+import numpy as np
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
-from convt_onnx.forms.col2im import PHASES_COL2IM, check_col2im, place_taps, taps_placeable
+from convt_onnx.forms.col2im import OPSET, PHASES_COL2IM, place_taps, taps_placeable
 from convt_onnx.forms.fused import CONV
 from convt_onnx.forms.native import KEEP
 from convt_onnx.forms.weights import bias_column
+from convt_onnx.graph.attributes import canonical_attributes
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import ConstantOperand, Operand, QuantisedOperand, RuntimeOperand
@@ -80,10 +86,10 @@ def _check(form: str, inner: Form, node: ConvTransposeNode, setting: Setting) ->
         return Refusal("CT321", f"input sizes {list(node.sizes)}")
     if isinstance(node.weight, QuantisedOperand):
         return Refusal("CT314", f"weight {node.weight.value.name}")
-    return (
-        check_col2im(node, setting, 3)
-        or taps_placeable(next(spec.axes()))
-        or inner.check(_slice_node(node, node.x, node.weight), setting)
+    if node.dtype != ir.DataType.FLOAT:
+        return Refusal("CT318", f"{node.dtype}")
+    return taps_placeable(next(spec.axes())) or inner.check(
+        _slice_node(node, node.x, node.weight), setting
     )
 
 
@@ -94,8 +100,7 @@ def _emit(inner: Form, em: Emitter, node: ConvTransposeNode, setting: Setting) -
     x = em.reshape(x, [-1, spec.in_channels, *sizes])
     slices = _slice_node(node, x, _slice_weight(em, node.weight, _slice_spec(spec)))
     y = inner.emit(em, slices, setting)
-    y = _sum(em, y, node, length)
-    return y if node.bias is None else em.add(y, bias_column(em, node.bias, spec))
+    return _sum(em, y, node, length, setting)
 
 
 def _slice_weight(em: Emitter, weight: Operand, spec: ConvTransposeSpec) -> Operand:
@@ -110,8 +115,10 @@ def _slice_weight(em: Emitter, weight: Operand, spec: ConvTransposeSpec) -> Oper
     return RuntimeOperand(em.reshape(weight.value, shape), shape, overridable=False)
 
 
-def _sum(em: Emitter, y: ir.Value, node: ConvTransposeNode, length: int) -> ir.Value:
-    """[N * L_1, C_out * K_1, *O] -> [N, C_out, O_1, *O]."""
+def _sum(
+    em: Emitter, y: ir.Value, node: ConvTransposeNode, length: int, setting: Setting
+) -> ir.Value:
+    """[N * L_1, C_out * K_1, *O] -> [N, C_out, O_1, *O], and the bias."""
     spec = node.spec
     rows = spec.output_sizes([n or 1 for n in node.sizes])
     channels, run = spec.out_channels * spec.kernel[0], prod(rows[1:])
@@ -121,16 +128,46 @@ def _sum(em: Emitter, y: ir.Value, node: ConvTransposeNode, length: int) -> ir.V
         y = em.transpose(em.reshape(y, [-1, length, channels, run]), [0, 2, 1, 3])
     first = place_taps(next(spec.axes()))
     if (first.size, first.stride, rows[0]) == (1, 1, length):
-        return em.reshape(y, [-1, channels, *rows])
-    y = em.reshape(y, [-1, channels, length * run])
-    y = em.op(
-        "Col2Im",
-        [y, em.ints([rows[0], run], "sizes"), em.ints([first.size, 1], "block")],
-        dilations=[first.dilation, 1],
-        pads=[first.crop_begin, 0, first.crop_end, 0],
-        strides=[first.stride, 1],
+        y = em.reshape(y, [-1, channels, *rows])
+    elif setting.opset < OPSET:
+        y = _by_ones(em, em.reshape(y, [-1, channels, length, run]), node)
+        return em.reshape(y, [-1, spec.out_channels, *rows])
+    else:
+        y = em.op(
+            "Col2Im",
+            [
+                em.reshape(y, [-1, channels, length * run]),
+                em.ints([rows[0], run], "sizes"),
+                em.ints([first.size, 1], "block"),
+            ],
+            dilations=[first.dilation, 1],
+            pads=[first.crop_begin, 0, first.crop_end, 0],
+            strides=[first.stride, 1],
+        )
+        y = em.reshape(y, [-1, spec.out_channels, *rows])
+    return y if node.bias is None else em.add(y, bias_column(em, node.bias, spec))
+
+
+def _by_ones(em: Emitter, y: ir.Value, node: ConvTransposeNode) -> ir.Value:
+    """[N, C_out * K_1, L_1, R] -> [N, C_out, O_1, R] by a ConvTranspose, with the bias."""
+    spec = node.spec
+    taps = spec.kernel[0]
+    # Channel t of a group has its one at tap t.
+    ones = np.tile(np.eye(taps, dtype=np.float32), (spec.out_channels, 1))
+    weight = em.constant(ones.reshape(-1, 1, taps, 1), "ones")
+    sums = ConvTransposeSpec(
+        spec.out_channels * taps,
+        spec.out_channels,
+        spec.out_channels,
+        (taps, 1),
+        (spec.strides[0], 1),
+        (spec.dilations[0], 1),
+        (spec.pads_begin[0], 0),
+        (spec.pads_end[0], 0),
+        (spec.output_padding[0], 0),
     )
-    return em.reshape(y, [-1, spec.out_channels, *rows])
+    bias = [] if node.bias is None else [node.bias.value]
+    return em.op("ConvTranspose", [y, weight, *bias], **canonical_attributes(sums))
 
 
 def _work(inner: Form, spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> Work:
