@@ -83,6 +83,24 @@ def test_a_gain_within_a_draw_is_none(tuned):
     assert tuned(model(TEXT, w=W), speed(lambda nodes: 3.9 if nodes else 4.0)).modified
 
 
+@pytest.mark.parametrize(("gain_us", "taken"), [(0.45, False), (0.55, True)])
+def test_a_gain_pays_for_the_operators_that_are_added(tuned, gain_us, taken):
+    """A form's operators, of which there are some, take longer on a slower machine."""
+    one = """g (float[1,3,7,5] x) => (float[A,B,C,D] y) {
+      y = ConvTranspose <strides=[2,2], pads=[1,0,0,0]> (x, w) }"""
+
+    def seconds(proto):
+        if proto.graph.name == "node":
+            return {"keep": 30e-6, "phases": 10e-6}.get(form_of(proto), 90e-6)
+        more = len(op_types(proto)) - 1
+        return 30e-6 - gain_us * 1e-6 * more
+
+    result = tuned(model(one, w=W), seconds)
+    assert result.modified is taken
+    if not taken:
+        assert result.tuning.attempts[0].faster is False
+
+
 def test_folding_alone_may_win(tuned):
     text = """g (float[1,3,7,5] x) => (float[A,B,C,D] y) {
       h = ConvTranspose <strides=[2,2]> (x, w)
