@@ -17,6 +17,7 @@ from convt_onnx.passes.fold_neighbours import FoldNeighbours
 from convt_onnx.passes.fold_pads import FoldPads
 from convt_onnx.passes.fold_weights import FoldWeights
 from convt_onnx.passes.inline_functions import InlineFunctions
+from convt_onnx.passes.leaky_prelu import LeakyPrelu
 from convt_onnx.passes.lower import Lower
 from convt_onnx.passes.replace_off_device import ReplaceOffDevice
 from convt_onnx.passes.replace_removed import ReplaceRemoved
@@ -39,7 +40,7 @@ PREPARATIONS: tuple[type[Pass], ...] = (
     CanonicalPads,
 )
 # What a node takes in from around it; repeated, since one may uncover another.
-FOLDS: tuple[type[Pass], ...] = (FoldCrops, FoldPads, FoldNeighbours)
+FOLDS: tuple[type[Pass], ...] = (FoldCrops, FoldPads, FoldNeighbours, LeakyPrelu)
 # What makes a node what the target is to run.
 LOWERINGS: tuple[type[Pass], ...] = (Lower, UndoCrops)
 

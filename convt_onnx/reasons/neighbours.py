@@ -62,4 +62,9 @@ REASONS = (
         "the folded values do not fit the element type",
         "They overflow, are not finite, or are so small that the type keeps fewer digits of them.",
     ),
+    Reason(
+        "CT451",
+        "the slope is not one float32",
+        "LeakyRelu has one slope, an attribute of 32 bits. A slope a channel stays a PRelu.",
+    ),
 )
