@@ -27,7 +27,7 @@ import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.col2im import OPSET, PHASES_COL2IM, place_taps, taps_placeable
-from convt_onnx.forms.fused import CONV
+from convt_onnx.forms.fused import CONV, PHASES
 from convt_onnx.forms.native import KEEP
 from convt_onnx.forms.weights import bias_column
 from convt_onnx.graph.attributes import canonical_attributes
@@ -74,8 +74,10 @@ def _slice_node(node: ConvTransposeNode, x: ir.Value, weight: Operand) -> ConvTr
     )
 
 
-def _of_slices(spec: ConvTransposeSpec) -> Form:
-    return CONV if all(s == 1 for s in spec.strides[1:]) else PHASES_COL2IM
+def _of_slices(spec: ConvTransposeSpec, opset: int) -> Form:
+    if all(s == 1 for s in spec.strides[1:]):
+        return CONV
+    return PHASES if opset < OPSET else PHASES_COL2IM
 
 
 def _check(form: str, inner: Form, node: ConvTransposeNode, setting: Setting) -> Refusal | None:
@@ -189,7 +191,9 @@ SLICES = Form(
 SLICES_PHASES = Form(
     "slices-phases",
     "three axes: convolutions over two for every slice, added up by Col2Im",
-    lambda node, setting: _check("slices-phases", _of_slices(node.spec), node, setting),
-    lambda em, node, setting: _emit(_of_slices(node.spec), em, node, setting),
-    lambda spec, batch, sizes: _work(_of_slices(spec), spec, batch, sizes),
+    lambda node, setting: _check(
+        "slices-phases", _of_slices(node.spec, setting.opset), node, setting
+    ),
+    lambda em, node, setting: _emit(_of_slices(node.spec, setting.opset), em, node, setting),
+    lambda spec, batch, sizes: _work(_of_slices(spec, OPSET), spec, batch, sizes),
 )
