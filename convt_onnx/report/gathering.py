@@ -138,7 +138,7 @@ def _tried(attempt: Attempt) -> list[str]:
     if not attempt.models:
         return [f"with {attempt.changed} the whole model does not run"]
     return [
-        f"with {attempt.changed} the whole model was not measurably faster on {m.inputs}: "
+        f"with {attempt.changed} the whole model was not faster by enough on {m.inputs}: "
         f"{_spread(m.before)} before, {_spread(m.after)} after"
         for m in attempt.models
     ]

@@ -115,7 +115,8 @@ class Trial:
     def _attempt(self, rewrite: Rewrite, inputs: Sequence[Inputs]) -> Attempt:
         source = Source(ir.to_proto(rewrite.loaded.model), self.original.folder)
         self.tuner.prepare(source)
-        changed = _changed(rewrite.context)
+        more = _operators(source.proto.graph) - _operators(self.original.proto.graph)
+        changed = _changed(rewrite.context) + (f" ({more} operators more)" if more > 0 else "")
         if self.tuner.seconds_left() == 0:
             return Attempt(changed, (), None)
         # Half of what is left: there may be another try.
@@ -129,7 +130,6 @@ class Trial:
             return Attempt(changed, (), None)
         timings = (_model_timing(one, heat) for one, heat in zip(inputs, heats, strict=True))
         pick = choose(heats, self.tuner.weights(len(heats)), margin=MARGIN)
-        more = _operators(source.proto.graph) - _operators(self.original.proto.graph)
         faster = pick.form == AFTER and _pays(heats[pick.deciding], more)
         return Attempt(changed, tuple(t for t in timings if t is not None), faster)
 
@@ -156,7 +156,7 @@ def _pays(heat: dict[str, Measured], more: int) -> bool:
     before, after = heat[BEFORE].time, heat[AFTER].time
     if before is None or after is None:
         return before is None
-    return before.median_us - after.median_us > OPERATOR_US * more
+    return before.median_us - after.median_us > OPERATOR_US * max(0, more)
 
 
 def _costs_the_same(rewrite: Rewrite) -> bool:

@@ -241,7 +241,9 @@ def test_what_was_tried_and_not_taken_is_told_with_its_spread(tuned):
     notes = timing_notes(tuned(model(TEXT, w=W), speed(lambda nodes: 4.0)))
     for note, count in zip(notes, ("4 nodes", "2 nodes", "1 node"), strict=True):
         assert "fold" not in note
-        assert f"of {count} the whole model was not measurably faster on x:1,3,7,5" in note
+        more, tried = note.partition(" operators more) ")[::2]
+        assert f"of {count} (" in more
+        assert tried.startswith("the whole model was not faster by enough on x:1,3,7,5")
         assert note.count("4.00 s to 4.00 s (quartiles of ") == 2
 
 
@@ -250,7 +252,8 @@ def test_what_was_tried_before_a_faster_model_is_told_too(tuned):
         model(TEXT, w=W), speed(lambda nodes: 4.5 if len(nodes) > 2 else 3.0 if nodes else 4.0)
     )
     (attempt,) = result.tuning.attempts
-    assert (attempt.changed, attempt.faster) == ("other forms of 4 nodes", False)
+    assert attempt.changed.startswith("other forms of 4 nodes (")
+    assert attempt.faster is False
     assert attempt.models[0].ratio == pytest.approx(4 / 4.5)
     assert result.tuning.models[0].ratio == pytest.approx(4 / 3)
     assert len(timing_notes(result)) == 1
@@ -304,4 +307,4 @@ def test_folds_that_lose_are_not_called_forms(tuned):
         model(text, w=W, scale=array(4, 1, 1)), lambda p: slow(p) + ("Mul" not in op_types(p))
     )
     (note,) = timing_notes(result)
-    assert note.startswith("with fold-neighbours the whole model was not measurably faster")
+    assert note.startswith("with fold-neighbours the whole model was not faster by enough")
