@@ -55,7 +55,7 @@ from convt_onnx.verify.session import Arrays, Runner, Source
 
 MIN_ROUNDS, MAX_ROUNDS = 9, 41
 # Of the profile, behind a first one that it leaves out.
-PROFILED_RUNS = 3
+PROFILED_RUNS = 7
 # The share of a run may take one part in so many of the time of the runs.
 SHARE_COSTS = 5
 # So many models could be tuned for all the time that they are given, or so many times their share.
@@ -80,8 +80,8 @@ def feeds_of(path: Path) -> Arrays:
 
 def kernel_times(
     path: Path, feeds: Arrays, threads: int, folder: Path
-) -> Iterator[tuple[str, float]]:
-    """Operators and microseconds in ONNX Runtime's profile, over PROFILED_RUNS runs."""
+) -> Iterator[list[tuple[str, float]]]:
+    """Operators and microseconds in ONNX Runtime's profile, of each of PROFILED_RUNS runs."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.enable_profiling = True
@@ -90,18 +90,22 @@ def kernel_times(
     for _ in range(1 + PROFILED_RUNS):
         session.run(None, dict(feeds))
     events = json.loads(Path(session.end_profiling()).read_text())
-    first = next(e for e in events if e["name"] == "model_run")
-    warm = [e for e in events if e["ts"] > first["ts"] + first["dur"]]
-    for e in warm:
-        if e["name"].endswith("_kernel_time"):
-            yield e["args"].get("op_name", ""), e["dur"]
+    kernels = [e for e in events if e["name"].endswith("_kernel_time")]
+    for run in sorted((e for e in events if e["name"] == "model_run"), key=lambda e: e["ts"])[1:]:
+        end = run["ts"] + run["dur"]
+        yield [
+            (e["args"].get("op_name", ""), e["dur"]) for e in kernels if run["ts"] <= e["ts"] <= end
+        ]
 
 
 def kernel_share(path: Path, feeds: Arrays, threads: int, folder: Path) -> float:
-    """Of ConvTranspose in the kernel time of ONNX Runtime's profile."""
-    times = list(kernel_times(path, feeds, threads, folder))
-    total = sum(t for _, t in times)
-    return sum(t for name, t in times if "ConvTranspose" in name) / total if total else 0.0
+    """Of ConvTranspose in the kernel time of ONNX Runtime's profile, median over runs."""
+    shares = []
+    for times in kernel_times(path, feeds, threads, folder):
+        total = sum(t for _, t in times)
+        mine = sum(t for name, t in times if "ConvTranspose" in name)
+        shares.append(mine / total if total else 0.0)
+    return statistics.median(shares)
 
 
 def variants(path: Path, ours: Path, folder: Path) -> Iterator[tuple[str, Path]]:
