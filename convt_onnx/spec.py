@@ -76,11 +76,10 @@ class Axis:
         Empty when gcd(s, d) does not divide the coordinate: that phase is bias only.
         """
         step = self.tap_step
-        for first in range(min(step, self.kernel)):
-            if (coordinate - first * self.dilation) % self.stride == 0:
-                break
-        else:
+        rest, off = divmod(coordinate, self.stride // step)
+        if off:
             return ()
+        first = rest * pow(self.read_step, -1, step) % step
         return tuple(
             (k, (coordinate - k * self.dilation) // self.stride)
             for k in range(first, self.kernel, step)

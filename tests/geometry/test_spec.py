@@ -214,3 +214,10 @@ def test_phase_taps_are_the_pairs_of_the_definition(axis, coordinate):
     assert list(taps) == sorted(taps)
     for (k0, e0), (k1, e1) in pairwise(taps):
         assert (k1 - k0, e0 - e1) == (axis.tap_step, axis.read_step)
+
+
+def test_the_tap_of_a_huge_stride_is_found_without_a_search():
+    axis = Axis(kernel=1 << 40, stride=1 << 40, dilation=(1 << 20) + 1, begin=0, end=0)
+    ((k, e),) = axis.phase_taps(12_345)
+    assert 0 <= k < axis.kernel
+    assert k * axis.dilation + e * axis.stride == 12_345
