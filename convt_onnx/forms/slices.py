@@ -37,6 +37,9 @@ from convt_onnx.graph.operands import ConstantOperand, Operand, QuantisedOperand
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
 
+# 16 MiB of ones and zeros: with so many taps the sums have far more arithmetic than the node.
+MAX_ONES = 1 << 22
+
 
 def _slice_spec(spec: ConvTransposeSpec) -> ConvTransposeSpec:
     """Of one slice: the taps of the first axis are output channels."""
@@ -90,6 +93,13 @@ def _check(form: str, inner: Form, node: ConvTransposeNode, setting: Setting) ->
         return Refusal("CT314", f"weight {node.weight.value.name}")
     if node.dtype != ir.DataType.FLOAT:
         return Refusal("CT318", f"{node.dtype}")
+    if inner is KEEP and any(
+        op >= s for op, s in zip(spec.output_padding, spec.strides, strict=True)
+    ):
+        return Refusal("CT310", f"output_padding = {list(spec.output_padding)}")
+    ones = spec.out_channels * spec.kernel[0] ** 2
+    if setting.opset < OPSET and ones > MAX_ONES:
+        return Refusal("CT307", f"{spec.kernel[0]} taps of {spec.out_channels} channels")
     return taps_placeable(next(spec.axes())) or inner.check(
         _slice_node(node, node.x, node.weight), setting
     )

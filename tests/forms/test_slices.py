@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnxruntime as ort
 import pytest
@@ -163,3 +165,23 @@ def test_slices_are_refused(form, each, open_sizes, changed, reason):
     found = refusals(build(case, ["probe"]), Setting(case.opset, mlas=case.mlas))[form]
     assert found is not None
     assert found.id == reason
+
+
+@pytest.mark.parametrize(
+    ("changed", "sizes", "reason"),
+    [
+        ({"dilations": (1, 3, 1), "output_padding": (0, 2, 0)}, (5, 6, 3), "CT310"),
+        ({"kernel": (200_000, 1, 1)}, (2, 2, 2), "CT307"),
+    ],
+)
+def test_the_node_over_slices_and_the_ones_have_limits(changed, sizes, reason):
+    each = replace(spec(3, (2, 1), k=3, p=0), pads_end=(0,) * 3, **changed)
+    case = case_of(each, sizes, opset=17)
+    found = refusals(build(case, ["probe"]), Setting(17, mlas=True))["slices"]
+    assert found is not None
+    assert found.id == reason
+
+
+def test_a_long_first_axis_needs_no_ones_where_there_is_col2im():
+    each = replace(spec(3, (2, 1), s=1, p=0), kernel=(2_100, 1, 1), pads_end=(0,) * 3)
+    assert_right(case_of(each, (2, 2, 2), opset=18), "slices")
