@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import onnx
 import onnx_ir as ir
@@ -14,6 +14,7 @@ from convt_onnx.errors import ConvtError
 from convt_onnx.model_io import LoadedModel
 from convt_onnx.passes.base import Context
 from convt_onnx.passes.lower import Lower
+from convt_onnx.plugin_node.record import DOMAIN
 from convt_onnx.reasons import Refusal
 from convt_onnx.tuning.choosing import Measured, choose, measured, undecided
 from convt_onnx.tuning.nodes import NodeTuner
@@ -115,7 +116,7 @@ class Trial:
     def _attempt(self, rewrite: Rewrite, inputs: Sequence[Inputs]) -> Attempt:
         source = Source(ir.to_proto(rewrite.loaded.model), self.original.folder)
         self.tuner.prepare(source)
-        more = _operators(source.proto.graph) - _operators(self.original.proto.graph)
+        more = _operators(source.proto) - _operators(self.original.proto)
         changed = _changed(rewrite.context) + (f" ({more} operators more)" if more > 0 else "")
         if self.tuner.seconds_left() == 0:
             return Attempt(changed, (), None)
@@ -144,11 +145,26 @@ class Trial:
         return measured(race)
 
 
-def _operators(graph: onnx.GraphProto) -> int:
-    """Nodes of a graph and of its subgraphs, but for constants."""
-    nodes = [n for n in graph.node if n.op_type != "Constant"]
-    inside = (a for n in nodes for a in n.attribute if a.HasField("g"))
-    return len(nodes) + sum(_operators(a.g) for a in inside)
+def _operators(proto: onnx.ModelProto) -> int:
+    """Nodes of a model but for constants, those of subgraphs and of each call of a function too.
+
+    The plugin's nodes are one operator each: their functions say what they compute.
+    """
+    bodies = {(f.domain, f.name, f.overload): f for f in proto.functions if f.domain != DOMAIN}
+
+    @cache
+    def called(key: tuple[str, str, str]) -> int:
+        return count(bodies[key].node)
+
+    def count(nodes: Iterable[onnx.NodeProto]) -> int:
+        total = 0
+        for node in nodes:
+            key = (node.domain, node.op_type, node.overload)
+            total += called(key) if key in bodies else node.op_type != "Constant"
+            total += sum(count(a.g.node) for a in node.attribute if a.HasField("g"))
+        return total
+
+    return count(proto.graph.node)
 
 
 def _pays(heat: dict[str, Measured], more: int) -> bool:

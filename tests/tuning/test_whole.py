@@ -101,6 +101,21 @@ def test_a_gain_pays_for_the_operators_that_are_added(tuned, gain_us, taken):
         assert result.tuning.attempts[0].faster is False
 
 
+def test_operators_of_a_called_function_are_none_that_its_inlining_adds(tuned):
+    body = "\n".join(f"h{i + 1} = Neg (h{i})" for i in range(40))
+    text = """g (float[1,3,7,5] x) => (float[A,B,C,D] y) { y = local.Up (x, w) }
+      <domain: "local", opset_import: ["" : 17]>
+      Up (x, w) => (h40) { h0 = ConvTranspose <strides=[2,2], pads=[1,0,0,0]> (x, w) """
+    proto = model(text + body + "}", domains='"local" : 1', w=W)
+
+    def seconds(tried):
+        if tried.graph.name == "node":
+            return {"keep": 300e-6, "phases": 100e-6}.get(form_of(tried), 900e-6)
+        return 300e-6 - (0 if tried.functions else 30e-6)
+
+    assert tuned(proto, seconds).modified
+
+
 def test_folding_alone_may_win(tuned):
     text = """g (float[1,3,7,5] x) => (float[A,B,C,D] y) {
       h = ConvTranspose <strides=[2,2]> (x, w)
