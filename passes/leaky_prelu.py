@@ -1,4 +1,4 @@
-"""PRelu of one slope behind a ConvTranspose."""
+"""PRelu of one slope around a ConvTranspose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convt_onnx.graph.cleanup import remove_unused
-from convt_onnx.graph.node import find_nodes
+from convt_onnx.graph.node import FoundNode, find_nodes
 from convt_onnx.graph.operands import constant, is_overridable
 from convt_onnx.passes.base import Pass
 from convt_onnx.passes.neighbours_absorb import readers, tail_of
@@ -22,19 +22,21 @@ MIN_OPSET = 7
 class LeakyPrelu(Pass):
     """Writes PRelu as what it is with one slope.
 
-    Rule, for targets of ONNX Runtime's CPU kernels::
+    Rule, for targets of ONNX Runtime's CPU kernels, behind a ConvTranspose and in front of one,
+    there also through Concat (U-Nets)::
 
         PRelu(y, slope), slope one constant value  ->  LeakyRelu <alpha = slope> (y)
 
     PyTorch's nn.PReLU has one slope unless told otherwise (MONAI's U-Nets). ONNX Runtime broadcasts
-    it like any tensor, one element at a time; its LeakyRelu runs in vectors.
+    it like any tensor, one element at a time; its LeakyRelu runs in vectors, or in the convolution
+    whose result it takes.
 
     Not where the slope has several values, is known at run time only, may be overridden, or is a
-    double that no float32 is; before opset 7; and where y is the slope.
+    double that no float32 is; before opset 7; and where y is the slope. Others of the model stay.
     """
 
     name = "leaky-prelu"
-    summary = "PRelu of one slope behind a ConvTranspose becomes LeakyRelu"
+    summary = "PRelu of one slope around a ConvTranspose becomes LeakyRelu"
 
     def run(self, model: ir.Model) -> Iterator[str]:
         """Rewrite, one line a PRelu."""
@@ -43,16 +45,39 @@ class LeakyPrelu(Pass):
         for found in list(find_nodes(model)):
             if found.path in self.context.unfolded or found.opset < MIN_OPSET:
                 continue
-            value = tail_of(found).value
-            for node in readers(tail_of(found)):
-                if not is_standard(node, "PRelu") or node.inputs[0] is not value:
-                    continue
+            for node in (*_behind(found), *_in_front(found)):
                 alpha = _slope(node.inputs[1], model.ir_version)
                 if isinstance(alpha, Refusal):
                     self.miss(found.path, alpha.id, f"PRelu: {alpha.detail}".rstrip(": "))
                     continue
                 _write(node, alpha)
-                yield f"{found.path}: PRelu behind it is LeakyRelu"
+                yield f"{found.path}: PRelu beside it is LeakyRelu"
+
+
+def _behind(found: FoundNode) -> list[ir.Node]:
+    """PRelus that read the output."""
+    tail = tail_of(found)
+    return [n for n in readers(tail) if is_standard(n, "PRelu") and n.inputs[0] is tail.value]
+
+
+def _in_front(found: FoundNode) -> list[ir.Node]:
+    """PRelus of the same graph that make the input, or what is concatenated to it."""
+    prelus: dict[ir.Node, None] = {}
+    seen: set[ir.Value] = set()
+    pending = list(found.node.inputs[:1])
+    while pending:
+        value = pending.pop()
+        if value is None or value in seen:
+            continue
+        seen.add(value)
+        node = value.producer()
+        if node is None or node.graph is not found.node.graph:
+            continue
+        if is_standard(node, "Concat"):
+            pending += node.inputs
+        elif is_standard(node, "PRelu"):
+            prelus[node] = None
+    return list(prelus)
 
 
 def _slope(value: ir.Value | None, ir_version: int) -> float | Refusal:

@@ -8,7 +8,15 @@ from convt_onnx.passes.fold_neighbours import FoldNeighbours
 from convt_onnx.passes.leaky_prelu import LeakyPrelu
 from convt_onnx.passes.lower import Lower
 
-from ..graph.building import array, as_inputs, initializer_names, model, op_types, with_function
+from ..graph.building import (
+    array,
+    as_inputs,
+    initializer_names,
+    ints,
+    model,
+    op_types,
+    with_function,
+)
 from ..verify.judging import assert_same
 from .neighbours import BN, behind, misses
 
@@ -20,7 +28,7 @@ def slope(*shape, value=0.3, dtype=np.float32):
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (1, 1, 1), (1, 1, 1, 1)])
 def test_one_slope_is_an_attribute(apply, shape):
     applied = apply(behind("y = PRelu (h, c)", c=slope(*shape)), LeakyPrelu)
-    assert applied.changes == ("ct: PRelu behind it is LeakyRelu",)
+    assert applied.changes == ("ct: PRelu beside it is LeakyRelu",)
     _, node = applied.nodes
     assert (node.op_type, list(node.input), list(node.output)) == ("LeakyRelu", ["h"], ["y"])
     assert onnx.helper.get_attribute_value(node.attribute[0]) == np.float32(0.3)
@@ -60,6 +68,60 @@ def test_every_reader_and_a_slope_that_others_read(apply):
     assert op_types(applied.after) == ["ConvTranspose", "LeakyRelu", "LeakyRelu", "Mul"]
     assert initializer_names(applied.after) == {"w", "c"}
     assert_same(applied.before, applied.after)
+
+
+def in_front(steps, *, outputs="float[] y", **arrays):
+    text = f"""g (float[2,4,5] x, float[2,2,5] v) => ({outputs}) {{
+      {steps} [ct] y = ConvTranspose <strides=[2]> (h, w) }}"""
+    return model(text, w=array(4, 6, 3), **arrays)
+
+
+def test_in_front(apply):
+    applied = apply(in_front("h = PRelu (x, c)", c=slope(1)), LeakyPrelu)
+    assert applied.changes == ("ct: PRelu beside it is LeakyRelu",)
+    assert op_types(applied.after) == ["LeakyRelu", "ConvTranspose"]
+    assert_same(applied.before, applied.after)
+
+
+def test_in_front_through_concats_and_read_elsewhere_too(apply):
+    steps = """a = Conv (x, k) p = PRelu (a, c) n = Neg (p) q = PRelu (v, d)
+      i = Concat <axis=1> (p, n) j = Concat <axis=2> (q, q) r = Slice (j, s, e, s2)
+      h = Concat <axis=1> (i, r, p)"""
+    proto = in_front(
+        steps,
+        outputs="float[] y, float[] n",
+        k=array(1, 4, 1),
+        c=slope(1),
+        d=slope(1, value=2.0),
+        s=ints(0, 0),
+        e=ints(1, 5),
+        s2=ints(1, 2),
+    )
+    applied = apply(proto, LeakyPrelu)
+    kinds = op_types(applied.after)
+    assert kinds.count("LeakyRelu") == 1  # a Slice stands between the other one and the Concat
+    assert kinds.count("PRelu") == 1
+    assert_same(applied.before, applied.after)
+
+
+def test_not_elsewhere(apply):
+    applied = apply(in_front("r = PRelu (x, c) h = Exp (r)", c=slope(1)), LeakyPrelu)
+    assert applied.changes == ()
+
+
+def test_not_in_front_with_a_slope_a_channel(apply):
+    applied = apply(in_front("h = PRelu (x, c)", c=array(4, 1)), LeakyPrelu)
+    assert misses(applied) == ["CT451"]
+
+
+def test_not_what_a_subgraph_reads_from_outside(apply):
+    text = """g (float[2,4,5] x, bool p) => (float[] y) {
+      h = PRelu (x, c)
+      y = If (p) <
+        then_branch = t () => (float[] a) { [ct] a = ConvTranspose <strides=[2]> (h, w) },
+        else_branch = e () => (float[] b) { b = Neg (h) }> }"""
+    applied = apply(model(text, w=array(4, 6, 3), c=slope(1)), LeakyPrelu)
+    assert applied.changes == ()
 
 
 @pytest.mark.parametrize("opset", [7, 9, 16, 22])
