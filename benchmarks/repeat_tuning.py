@@ -2,8 +2,8 @@
 
     python benchmarks/repeat_tuning.py models/fcn8s_tiny.onnx --runs 20 --threads 2
 
-A run agrees where every node gets the form that most runs give it, or one that is within 5 % of
-that one's time. To know that, the forms that were ever taken are timed in turn at the end, longer
+A run agrees where every node gets the form that most runs give it, or one not over 5 % slower than
+that. To know it, the forms that were ever taken are timed in turn at the end, longer
 than tuning does.
 """
 
@@ -40,7 +40,7 @@ class Agreement:
     Attributes:
         forms: How many runs took each form.
         slower: How many times longer than the commonest form each one takes.
-        agreeing: For each run, whether its form is the commonest or within 5 % of it.
+        agreeing: For each run, whether its form is the commonest or not over 5 % slower.
     """
 
     path: str
