@@ -13,6 +13,7 @@ from convt_onnx.decision import Candidate, Decision
 from convt_onnx.errors import UsageError
 from convt_onnx.forms import FORMS, Form, Setting, forms_for
 from convt_onnx.forms.plugin import PLUGIN, no_gain
+from convt_onnx.forms.slices import written_by_slices
 from convt_onnx.graph.node import ConvTransposeNode, UnreadNode
 from convt_onnx.graph.operands import RuntimeOperand
 from convt_onnx.heuristics import score
@@ -169,6 +170,8 @@ def _choose(
         for refusal in (c.refusal for c in candidates):
             if refusal is not None and refusal.id == "CT465":
                 return "keep", refusal
+    if setting.mlas and written_by_slices(node):
+        return "keep", Refusal("CT206")
     if isinstance(node.weight, RuntimeOperand):
         return "keep", Refusal("CT103" if node.weight.overridable else "CT104")
     return "keep", Refusal("CT201")

@@ -23,6 +23,7 @@ from dataclasses import replace
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
@@ -36,6 +37,7 @@ from convt_onnx.graph.node import ConvTransposeNode
 from convt_onnx.graph.operands import ConstantOperand, Operand, QuantisedOperand, RuntimeOperand
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.standard import is_standard
 
 # 16 MiB of ones and zeros: with so many taps the sums have far more arithmetic than the node.
 MAX_ONES = 1 << 22
@@ -110,20 +112,20 @@ def _emit(inner: Form, em: Emitter, node: ConvTransposeNode, setting: Setting) -
     length, *sizes = [n for n in node.sizes if n is not None]
     x = em.transpose(node.x, [0, 2, 1, 3, 4])
     x = em.reshape(x, [-1, spec.in_channels, *sizes])
-    slices = _slice_node(node, x, _slice_weight(em, node.weight, _slice_spec(spec)))
+    slices = _slice_node(node, x, _slice_weight(em, inner, node.weight, _slice_spec(spec)))
     y = inner.emit(em, slices, setting)
     return _sum(em, y, node, length, setting)
 
 
-def _slice_weight(em: Emitter, weight: Operand, spec: ConvTransposeSpec) -> Operand:
+def _slice_weight(em: Emitter, inner: Form, weight: Operand, spec: ConvTransposeSpec) -> Operand:
     """[C_in, M, *K] -> [C_in, M * K_1, K_2, K_3]."""
     shape = spec.weight_shape
     if isinstance(weight, ConstantOperand):
+        tensor = ir.Tensor(weight.array().reshape(shape), name=None)
+        if inner is not KEEP:  # which repacks the tensor and does not read the value
+            return ConstantOperand(weight.value, tensor)
         key = (weight.value, "slices", shape)
-        value = em.shared(key, lambda: weight.array().reshape(shape), "weight")
-        if value.const_value is not None:
-            return ConstantOperand(value, value.const_value)
-        return RuntimeOperand(value, shape, overridable=False)
+        return ConstantOperand(em.shared(key, tensor.numpy, "weight"), tensor)
     return RuntimeOperand(em.reshape(weight.value, shape), shape, overridable=False)
 
 
@@ -160,13 +162,48 @@ def _sum(
     return y if node.bias is None else em.add(y, bias_column(em, node.bias, spec))
 
 
+def _ones(groups: int, taps: int) -> npt.NDArray[np.float32]:
+    """[groups * taps, 1, taps, 1]: channel t of a group has its one at tap t."""
+    ones = np.tile(np.eye(taps, dtype=np.float32), (groups, 1))
+    return ones.reshape(-1, 1, taps, 1)
+
+
+def written_by_slices(node: ConvTransposeNode) -> bool:
+    """Whether a node is one that `slices` writes: of the slices, or in place of Col2Im."""
+    if node.spec.ndim != 2:
+        return False
+    if isinstance(node.weight, ConstantOperand) and _holds_ones(node.weight.tensor):
+        return True
+    reader = _only_reader(node.node.outputs[0])
+    while reader is not None and is_standard(reader, "Reshape", "Transpose"):
+        reader = _only_reader(reader.outputs[0])
+    if reader is None or not is_standard(reader, "ConvTranspose"):
+        return reader is not None and is_standard(reader, "Col2Im")
+    weight = reader.inputs[1]
+    tensor = None if weight is None else ir.convenience.get_const_tensor(weight)
+    return tensor is not None and _holds_ones(tensor)
+
+
+def _only_reader(value: ir.Value) -> ir.Node | None:
+    readers = [use.node for use in value.uses()]
+    return readers[0] if len(readers) == 1 and not value.is_graph_output() else None
+
+
+def _holds_ones(tensor: ir.TensorProtocol) -> bool:
+    """Whether a weight is what `_ones` makes, of more than one tap."""
+    shape = tuple(tensor.shape.numpy())
+    if len(shape) != 4 or shape[1::2] != (1, 1) or shape[2] < 2 or shape[0] % shape[2]:
+        return False
+    return prod(shape) <= MAX_ONES and np.array_equal(
+        tensor.numpy(), _ones(shape[0] // shape[2], shape[2])
+    )
+
+
 def _by_ones(em: Emitter, y: ir.Value, node: ConvTransposeNode) -> ir.Value:
     """[N, C_out * K_1, L_1, R] -> [N, C_out, O_1, R] by a ConvTranspose, with the bias."""
     spec = node.spec
     taps = spec.kernel[0]
-    # Channel t of a group has its one at tap t.
-    ones = np.tile(np.eye(taps, dtype=np.float32), (spec.out_channels, 1))
-    weight = em.constant(ones.reshape(-1, 1, taps, 1), "ones")
+    weight = em.constant(_ones(spec.out_channels, taps), "ones")
     sums = ConvTransposeSpec(
         spec.out_channels * taps,
         spec.out_channels,

@@ -33,4 +33,11 @@ REASONS = (
         "than the table is usually wrong. Timing (`--tune`) knows better.",
     ),
     Reason("CT205", "forced on request", "`--form` named this node and this form."),
+    Reason(
+        "CT206",
+        "kept: the form `slices` wrote it",
+        "The node computes slices over two axes that Col2Im adds up behind it, or stands for that "
+        "Col2Im before opset 18, with a one for each tap in its weight. No other form of it is "
+        "looked for, so that a rewritten model stays as it is.",
+    ),
 )

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from convt_onnx.decide import Choice, decide, setting_for
 from convt_onnx.forms import FORMS, Setting
+from convt_onnx.forms.slices import written_by_slices
+from convt_onnx.graph.node import find_nodes, read_node
 from convt_onnx.spec import ConvTransposeSpec
+from convt_onnx.targets import get_target
 
 from .cpu_cases import assert_right, case_of, spec
 from .drawn import applicable, build, compare, lowered
@@ -68,9 +74,10 @@ def test_slices_are_added_up(channels, group, stride, open_sizes):
         assert_right(case, form)
 
 
+@pytest.mark.parametrize("opset", [1, 8, 17])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_convolutions_of_slices_before_there_is_col2im(stride):
-    case = case_of(spec(3, (6, 4), k=3, s=stride), (4, 5, 3), opset=17)
+def test_convolutions_of_slices_before_there_is_col2im(stride, opset):
+    case = case_of(spec(3, (6, 4), k=3, s=stride), (4, 5, 3), opset=opset)
     assert kinds(lowered(case, ["slices-phases"])).count("Conv") == 1
     assert_right(case, "slices-phases")
 
@@ -98,6 +105,34 @@ def test_a_depthwise_node_adds_up_where_there_is_no_col2im():
     assert weight.shape == (4 * 3, 1, 3, 1)
     assert weight.sum() == 4 * 3
     assert_right(case, "slices")
+
+
+def decisions(proto, opset):
+    """What the rules say of each ConvTranspose of a model, and the nodes."""
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+    target = get_target("ort-cpu")
+    setting = setting_for(opset, target, ir.DataType.FLOAT)
+    reads = [read_node(f.node, f.path, 8, {}) for f in find_nodes(model)]
+    return [decide(r, target, setting, Choice()).reason.id for r in reads], reads, setting
+
+
+@pytest.mark.parametrize("group", [1, 4])
+@pytest.mark.parametrize("opset", [17, 18])
+def test_what_it_writes_is_kept_when_a_model_is_rewritten_again(group, opset):
+    case = case_of(spec(3, (8, 4), group, k=3), (4, 5, 3), opset=opset)
+    assert decisions(build(case, ["ct"]), opset)[0] == ["CT201"]
+    reasons, _, _ = decisions(lowered(case, ["slices"]), opset)
+    assert reasons == ["CT206"] * (1 + (opset == 17))
+
+
+def test_a_node_of_other_weights_is_not_taken_for_a_sum():
+    case = case_of(spec(3, (8, 4), k=3), (4, 5, 3), opset=17)
+    _, (inner, sums), setting = decisions(lowered(case, ["slices"]), 17)
+    assert written_by_slices(inner)
+    other = ir.Tensor(sums.weight.array() * np.float32(0.5))
+    scaled = replace(sums, weight=replace(sums.weight, tensor=other))
+    assert not written_by_slices(scaled)
+    assert decide(scaled, get_target("ort-cpu"), setting, Choice()).reason.id == "CT201"
 
 
 @pytest.mark.parametrize("form", SLICES)
