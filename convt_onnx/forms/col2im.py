@@ -20,13 +20,12 @@ from math import prod
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
-from convt_onnx.forms.fused import every_phase, packable, work_of
+from convt_onnx.forms.fused import check_kernels, every_phase, packable, work_of
 from convt_onnx.forms.order import Interleave
 from convt_onnx.forms.rows import blocks_of, check_rows, rows_of
 from convt_onnx.forms.shapes import Shapes
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.graph.operands import QuantisedOperand
 from convt_onnx.phases import plan_aligned
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import Axis, ConvTransposeSpec
@@ -87,10 +86,9 @@ def check_col2im(node: ConvTransposeNode, setting: Setting, most_axes: int) -> R
 
 
 def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
-    if not setting.mlas:
-        return Refusal("CT313", "phases-col2im")
-    if isinstance(node.weight, QuantisedOperand):
-        return Refusal("CT314", f"weight {node.weight.value.name}")
+    refusal = check_kernels("phases-col2im", node, setting)
+    if refusal is not None:
+        return refusal
     if all(s == 1 for s in node.spec.strides):
         return Refusal("CT302", f"strides = {list(node.spec.strides)}")
     return check_col2im(node, setting, 2) or packable(node, setting)

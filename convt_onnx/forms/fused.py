@@ -19,7 +19,7 @@ from convt_onnx.forms.order import Interleave, Order
 from convt_onnx.forms.weights import Packing, Table, combine, pack_bias, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.graph.operands import RuntimeOperand
+from convt_onnx.graph.operands import QuantisedOperand, RuntimeOperand
 from convt_onnx.phases import PhaseAxis, plan_aligned, plan_window
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import Axis, ConvTransposeSpec
@@ -28,6 +28,15 @@ Plan = Callable[[Axis], PhaseAxis]
 
 # From so many groups on, one matrix of all is worth a copy that brings them together.
 FEWEST_JOINED = 16
+
+
+def check_kernels(form: str, node: ConvTransposeNode, setting: Setting) -> Refusal | None:
+    """Refuses other kernels than those of ONNX Runtime's CPU provider, and integer ones."""
+    if not setting.mlas:
+        return Refusal("CT313", form)
+    if isinstance(node.weight, QuantisedOperand):
+        return Refusal("CT314", f"weight {node.weight.value.name}")
+    return None
 
 
 def packable(node: ConvTransposeNode, setting: Setting) -> Refusal | None:

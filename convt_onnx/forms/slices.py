@@ -28,13 +28,13 @@ import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.col2im import OPSET, PHASES_COL2IM, place_taps, taps_placeable
-from convt_onnx.forms.fused import CONV, PHASES
+from convt_onnx.forms.fused import CONV, PHASES, check_kernels
 from convt_onnx.forms.native import KEEP
 from convt_onnx.forms.weights import bias_column
 from convt_onnx.graph.attributes import canonical_attributes
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.graph.operands import ConstantOperand, Operand, QuantisedOperand, RuntimeOperand
+from convt_onnx.graph.operands import ConstantOperand, Operand, RuntimeOperand
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.standard import is_standard
@@ -87,12 +87,11 @@ def _of_slices(spec: ConvTransposeSpec, opset: int) -> Form:
 
 def _check(form: str, inner: Form, node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     spec = node.spec
-    if not setting.mlas:
-        return Refusal("CT313", form)
+    refusal = check_kernels(form, node, setting)
+    if refusal is not None:
+        return refusal
     if spec.ndim != 3 or None in node.sizes:
         return Refusal("CT321", f"input sizes {list(node.sizes)}")
-    if isinstance(node.weight, QuantisedOperand):
-        return Refusal("CT314", f"weight {node.weight.value.name}")
     if node.dtype != ir.DataType.FLOAT:
         return Refusal("CT318", f"{node.dtype}")
     if inner is KEEP and any(

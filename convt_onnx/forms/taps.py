@@ -27,11 +27,10 @@ from convt_onnx.forms.col2im import (
     taps_placeable,
 )
 from convt_onnx.forms.convolution import convolve, window
-from convt_onnx.forms.fused import packable
+from convt_onnx.forms.fused import check_kernels, packable
 from convt_onnx.forms.weights import Packing, bias_column, combine, pack_weight
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.graph.operands import QuantisedOperand
 from convt_onnx.phases import ConvAxis, plan_aligned
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import Axis, ConvTransposeSpec
@@ -39,10 +38,9 @@ from convt_onnx.spec import Axis, ConvTransposeSpec
 
 def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     spec = node.spec
-    if not setting.mlas:
-        return Refusal("CT313", "taps-col2im")
-    if isinstance(node.weight, QuantisedOperand):
-        return Refusal("CT314", f"weight {node.weight.value.name}")
+    refusal = check_kernels("taps-col2im", node, setting)
+    if refusal is not None:
+        return refusal
     axes = list(spec.axes())
     if spec.ndim != 2 or spec.group > 1 or axes[0].kernel <= axes[0].stride:
         return Refusal("CT320", f"{spec.ndim} axes, group = {spec.group}, kernel {spec.kernel}")

@@ -23,11 +23,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from convt_onnx.forms.base import Form, Setting, Work
-from convt_onnx.forms.fused import packable
+from convt_onnx.forms.fused import check_kernels, packable
 from convt_onnx.forms.weights import Channels, Packing, combine, pack_weight, packed_array
 from convt_onnx.graph.emitter import Emitter
 from convt_onnx.graph.node import ConvTransposeNode
-from convt_onnx.graph.operands import ConstantOperand, QuantisedOperand
+from convt_onnx.graph.operands import ConstantOperand
 from convt_onnx.phases import ConvAxis, plan_aligned
 from convt_onnx.reasons import Refusal
 from convt_onnx.spec import ConvTransposeSpec
@@ -37,10 +37,9 @@ MAX_COPIES = 64
 
 def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
     spec = node.spec
-    if not setting.mlas:
-        return Refusal("CT313", "unfold")
-    if isinstance(node.weight, QuantisedOperand):
-        return Refusal("CT314", f"weight {node.weight.value.name}")
+    refusal = check_kernels("unfold", node, setting)
+    if refusal is not None:
+        return refusal
     if all(s == 1 for s in spec.strides):
         return Refusal("CT302", f"strides = {list(spec.strides)}")
     if setting.opset < 4:
