@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from convt_onnx.graph.cleanup import remove_unused
 from convt_onnx.graph.node import FoundNode, find_nodes
-from convt_onnx.graph.operands import constant, is_overridable
+from convt_onnx.graph.operands import Shapes, constant, is_overridable
 from convt_onnx.passes.base import Pass
 from convt_onnx.passes.neighbours_absorb import readers, tail_of
 from convt_onnx.reasons import Refusal
@@ -17,6 +17,8 @@ from convt_onnx.standard import is_standard
 
 # ONNX Runtime has no older PRelu.
 MIN_OPSET = 7
+# Batch, channels and one spatial axis: of every ConvTranspose.
+FEWEST_AXES = 3
 
 
 class LeakyPrelu(Pass):
@@ -31,8 +33,9 @@ class LeakyPrelu(Pass):
     it like any tensor, one element at a time; its LeakyRelu runs in vectors, or in the convolution
     whose result it takes.
 
-    Not where the slope has several values, is known at run time only, may be overridden, or is a
-    double that no float32 is; before opset 7; and where y is the slope. Others of the model stay.
+    Not where the slope has several values, is known at run time only, may be overridden, is a
+    double that no float32 is, or may have more axes than y, which ONNX Runtime adds to y; before
+    opset 7; and where y is the slope. Others of the model stay.
     """
 
     name = "leaky-prelu"
@@ -45,8 +48,9 @@ class LeakyPrelu(Pass):
         for found in list(find_nodes(model)):
             if found.path in self.context.unfolded or found.opset < MIN_OPSET:
                 continue
+            axes = _axes(found, found.visible(self.context.shapes))
             for node in (*_behind(found), *_in_front(found)):
-                alpha = _slope(node.inputs[1], model.ir_version)
+                alpha = _slope(node.inputs[1], axes, model.ir_version)
                 if isinstance(alpha, Refusal):
                     self.miss(found.path, alpha.id, f"PRelu: {alpha.detail}".rstrip(": "))
                     continue
@@ -80,14 +84,21 @@ def _in_front(found: FoundNode) -> list[ir.Node]:
     return list(prelus)
 
 
-def _slope(value: ir.Value | None, ir_version: int) -> float | Refusal:
-    """The only value of a slope, or why there is none."""
+def _axes(found: FoundNode, shapes: Shapes) -> int:
+    """How many axes the values around a node have at least: its weight's, where those are known."""
+    weight = found.node.inputs[1]
+    known = None if weight is None else weight.shape or shapes.get(weight.name or "")
+    return FEWEST_AXES if known is None else len(known)
+
+
+def _slope(value: ir.Value | None, axes: int, ir_version: int) -> float | Refusal:
+    """The only value of a slope of up to so many axes, or why there is none."""
     if value is not None and is_overridable(value, ir_version):
         return Refusal("CT445", str(value.name))
     operand = constant(value, ir_version)
     if operand is None:
         return Refusal("CT444", "" if value is None else str(value.name))
-    if operand.tensor.size != 1:
+    if operand.tensor.size != 1 or len(operand.shape) > axes:
         return Refusal("CT451", f"a slope of shape {list(operand.shape)}")
     slope = float(operand.array().reshape(()))
     if float(np.float32(slope)) != slope:

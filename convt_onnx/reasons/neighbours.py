@@ -65,6 +65,7 @@ REASONS = (
     Reason(
         "CT451",
         "the slope is not one float32",
-        "LeakyRelu has one slope, an attribute of 32 bits. A slope a channel stays a PRelu.",
+        "LeakyRelu has one slope, an attribute of 32 bits. A slope a channel stays a PRelu, and so "
+        "does one of more axes than its input, which ONNX does not allow and ONNX Runtime takes.",
     ),
 )

@@ -167,6 +167,28 @@ def test_not_with_a_slope_a_channel(apply):
     assert misses(applied) == ["CT451"]
 
 
+@pytest.mark.parametrize("place", ["behind", "in front"])
+def test_not_with_more_axes_than_the_input(apply, place):
+    step = "y = PRelu (h, c)" if place == "behind" else "h = PRelu (x, c)"
+    make = behind if place == "behind" else in_front
+    axes = 5 if place == "behind" else 4
+    applied = apply(make(step, c=slope(*(1,) * axes)), LeakyPrelu)
+    assert (applied.changes, misses(applied)) == ((), ["CT451"])
+    assert len(apply(make(step, c=slope(*(1,) * (axes - 1))), LeakyPrelu).changes) == 1
+
+
+@pytest.mark.parametrize(("axes", "changed"), [(3, True), (4, False)])
+def test_a_weight_of_unknown_rank_has_three_axes_at_least(apply, axes, changed):
+    proto = with_function(
+        "g (float[2,4,5] x) => (float[] y) { y = f.up (x, w) }",
+        f"""up (x, w) => (y) {{
+          c = Constant <value = float[{",".join("1" * axes)}] {{0.3}}> ()
+          [ct] h = ConvTranspose <strides=[2]> (x, w) y = PRelu (h, c) }}""",
+        w=array(4, 6, 3),
+    )
+    assert bool(apply(proto, LeakyPrelu).changes) is changed
+
+
 def test_not_with_a_double_that_no_float32_is(apply):
     steps, c = "y = PRelu (h, c)", slope(1, value=0.1, dtype=np.float64)
     assert misses(apply(behind(steps, dtype="double", c=c), LeakyPrelu)) == ["CT451"]
