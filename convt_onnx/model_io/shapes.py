@@ -18,6 +18,7 @@ from convt_onnx.model_io.declared import (
 )
 from convt_onnx.model_io.records import LoadedModel
 from convt_onnx.model_io.skeleton import skeleton
+from convt_onnx.model_io.sliced import forget_names, has_slices, name_sliced
 from convt_onnx.model_io.walk import graphs, is_conv_transpose
 
 ConvTransposeShape = Callable[
@@ -75,6 +76,9 @@ def _make_explicit(
 
 def _inferred(work: ModelProto, conv_transpose_shape: ConvTransposeShape | None) -> _Resolver:
     """What onnx infers, anew each time that `conv_transpose_shape` knows sizes it does not."""
+    slices = has_slices(work)
+    if slices:
+        forget_names(work)
     resolver = _Resolver(work)
     answers: dict[str, Shape] = {}
     for _ in range(_MAX_ROUNDS):
@@ -83,6 +87,8 @@ def _inferred(work: ModelProto, conv_transpose_shape: ConvTransposeShape | None)
         except Exception as error:
             _LOGGER.debug("shape inference stopped: %s", error)
             break
+        if slices and name_sliced(work, inferred, _FRESH):
+            continue
         resolver = _Resolver(inferred)
         if conv_transpose_shape is None or not resolver.ask(conv_transpose_shape, answers):
             break

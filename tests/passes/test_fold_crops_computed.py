@@ -167,3 +167,15 @@ def test_a_centre_crop_of_an_inverse_stft(apply):
     applied = assert_folds(apply, joined)
     assert applied.attributes["pads"] == [8, 8]
     assert_same_at_every_size(joined, applied.after)
+
+
+@pytest.mark.parametrize("opset", [10, 11])
+def test_a_length_before_a_slice_is_not_the_one_behind_it(apply, opset):
+    text = """g (float[1,4,L] x) => (float[1,6,M] y) {
+      s = Slice (x, one, far, two) h = ConvTranspose <strides=[2]> (s, w)
+      q = Shape (x) n = Gather (q, two) e = Mul (n, two) y = Slice (h, zero, e, two) }"""
+    bounds = {"zero": ints(0), "one": ints(1), "two": ints(2), "far": ints(2**31 - 1)}
+    before = model(text, opset=opset, ir_version=7, w=array(4, 6, 4), **bounds)
+    applied = apply(before, CanonicalPads, FoldCrops)
+    assert reasons(applied) == ["CT406"]
+    assert_same(before, applied.after, {"x": array(1, 4, 7)})
