@@ -101,7 +101,10 @@ def _copies(
     for position in product(*(range(f.taps) for f in fused)):
         begin = [t * f.dilation for t, f in zip(position, fused, strict=True)]
         end = [(f.taps - 1) * f.dilation - b for b, f in zip(begin, fused, strict=True)]
-        parts.append(em.crop(x, where, begin, end))
+        part = em.crop(x, where, begin, end)
+        if part is not x:
+            em.name_sizes(part, node.dtype, spec.ndim + 2)
+        parts.append(part)
     copied = np.arange(len(parts) * spec.in_channels).reshape(len(parts), spec.group, -1)
     channels = copied.swapaxes(0, 1).reshape(spec.group, -1)
     return parts[0] if len(parts) == 1 else em.op("Concat", parts, axis=1), channels

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from convt_onnx.model_io.sliced import SLICE_COPIES_NAMES
+
 ANY_CONSTANT_OPSET = 9
 CAST_OPSET = 6
 
@@ -190,6 +192,17 @@ class Emitter:
             return self.op("Slice", [x], axes=list(axes), starts=list(starts), ends=list(ends))
         operands = [self.ints(starts, "starts"), self.ints(ends, "ends"), self.ints(axes, "axes")]
         return self.op("Slice", [x, *operands])
+
+    def name_sizes(self, y: ir.Value, dtype: ir.DataType | None, rank: int) -> None:
+        """Declare spatial sizes of its own for what `slice` or `crop` made of an open input.
+
+        onnx's rule for Slice of opset 10 gives a cut axis the name that it had before, and ONNX
+        Runtime puts values whose sizes have equal names into one buffer.
+        """
+        if self.opset == SLICE_COPIES_NAMES and dtype is not None:
+            y.type = ir.TensorType(dtype)
+            names = [self._names.fresh(f"{self._prefix}/size") for _ in range(rank - 2)]
+            y.shape = ir.Shape([None, None, *names])
 
     def pad(
         self,

@@ -66,4 +66,5 @@ def _dims(value: ValueInfoProto) -> list[TensorShapeProto.Dimension]:
 
 def _declared(graph: GraphProto, name: str) -> ValueInfoProto:
     known = (value for value in chain(graph.value_info, graph.output) if value.name == name)
-    return next(known, None) or graph.value_info.add(name=name)
+    value: ValueInfoProto = next(known, None) or graph.value_info.add(name=name)
+    return value

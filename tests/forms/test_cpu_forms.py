@@ -19,7 +19,7 @@ from .cpu_cases import (
     spec,
     transposed_rows,
 )
-from .drawn import build, lowered
+from .drawn import build, compare, lowered
 from .lowering import refusals
 from .quantising import Quantised
 from .quantising import build as build_quantised
@@ -165,3 +165,24 @@ def test_channels_that_fill_up_have_zero_weights():
     ]
     assert [w.shape for w in weights] == [(16, 20, 1, 2)]
     assert np.all(weights[0][:, 18:] == 0)
+
+
+def cut_along_the_last_axis(opset):
+    each = ConvTransposeSpec(16, 16, 16, (1, 2), (2, 1), (1, 1), (0, 1), (0, 1), (0, 0))
+    return case_of(each, (1, 2), "spatial", opset=opset)
+
+
+@pytest.mark.parametrize("opset", [9, 10, 11])
+def test_cut_copies_have_open_sizes_of_their_own(opset):
+    proto = onnx.shape_inference.infer_shapes(lowered(cut_along_the_last_axis(opset), ["unfold"]))
+    shapes = {v.name: v.type.tensor_type.shape.dim for v in proto.graph.value_info}
+    cut = [shapes[n.output[0]] for n in proto.graph.node if n.op_type == "Slice"]
+    assert len(cut) == 2
+    assert [dims[1].dim_value for dims in cut] == [16, 16]
+    assert "L1" not in [dims[3].dim_param for dims in cut]
+
+
+@pytest.mark.parametrize("opset", [9, 10, 11])
+def test_cut_copies_share_no_buffer_with_their_input(opset):
+    case, forms = cut_along_the_last_axis(opset), ["phases-split", "unfold"]
+    compare(case, lowered(case, forms), forms, case.sizes, 2)
