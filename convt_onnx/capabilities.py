@@ -9,7 +9,7 @@ from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 
 # Forms that still hold a ConvTranspose.
-NATIVE = frozenset({"keep", "undilate", "unfold", "slices"})
+NATIVE = frozenset({"keep", "undilate", "unfold", "slices", "bands"})
 # Add broadcasts from here on.
 BROADCAST_OPSET = 7
 

@@ -12,6 +12,7 @@ from convt_onnx.costs import cost_shape, node_costs
 from convt_onnx.decision import Candidate, Decision
 from convt_onnx.errors import UsageError
 from convt_onnx.forms import FORMS, Form, Setting, forms_for
+from convt_onnx.forms.bands import written_by_bands
 from convt_onnx.forms.plugin import PLUGIN, no_gain
 from convt_onnx.forms.slices import written_by_slices
 from convt_onnx.graph.node import ConvTransposeNode, UnreadNode
@@ -170,7 +171,7 @@ def _choose(
         for refusal in (c.refusal for c in candidates):
             if refusal is not None and refusal.id == "CT465":
                 return "keep", refusal
-    if setting.mlas and written_by_slices(node):
+    if setting.mlas and (written_by_slices(node) or written_by_bands(node)):
         return "keep", Refusal("CT206")
     if isinstance(node.weight, RuntimeOperand):
         return "keep", Refusal("CT103" if node.weight.overridable else "CT104")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from convt_onnx.forms.bands import BANDS, BANDS_PHASES
 from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.blocked import PHASES_BLOCKED
 from convt_onnx.forms.col2im import PHASES_COL2IM, PHASES_ROWS_COL2IM
@@ -35,6 +36,8 @@ FORMS: dict[str, Form] = {
         TAPS_COL2IM,
         SLICES,
         SLICES_PHASES,
+        BANDS,
+        BANDS_PHASES,
         UNFOLD,
         OVERLAP_ADD,
         ZERO_INSERTION,

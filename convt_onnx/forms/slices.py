@@ -43,11 +43,13 @@ from convt_onnx.standard import is_standard
 MAX_ONES = 1 << 22
 
 
-def _slice_spec(spec: ConvTransposeSpec) -> ConvTransposeSpec:
-    """Of one slice: the taps of the first axis are output channels."""
+def over_last_axes(
+    spec: ConvTransposeSpec, in_channels: int, out_channels: int
+) -> ConvTransposeSpec:
+    """The geometry without the first axis, with other channels."""
     return ConvTransposeSpec(
-        spec.in_channels,
-        spec.out_channels * spec.kernel[0],
+        in_channels,
+        out_channels,
         spec.group,
         *(
             values[1:]
@@ -61,6 +63,11 @@ def _slice_spec(spec: ConvTransposeSpec) -> ConvTransposeSpec:
             )
         ),
     )
+
+
+def _slice_spec(spec: ConvTransposeSpec) -> ConvTransposeSpec:
+    """Of one slice: the taps of the first axis are output channels."""
+    return over_last_axes(spec, spec.in_channels, spec.out_channels * spec.kernel[0])
 
 
 def _slice_node(node: ConvTransposeNode, x: ir.Value, weight: Operand) -> ConvTransposeNode:
@@ -79,7 +86,8 @@ def _slice_node(node: ConvTransposeNode, x: ir.Value, weight: Operand) -> ConvTr
     )
 
 
-def _of_slices(spec: ConvTransposeSpec, opset: int) -> Form:
+def over_two_axes(spec: ConvTransposeSpec, opset: int) -> Form:
+    """Convolutions over the last two of three axes."""
     if all(s == 1 for s in spec.strides[1:]):
         return CONV
     return PHASES if opset < OPSET else PHASES_COL2IM
@@ -173,9 +181,9 @@ def written_by_slices(node: ConvTransposeNode) -> bool:
         return False
     if isinstance(node.weight, ConstantOperand) and _holds_ones(node.weight.tensor):
         return True
-    reader = _only_reader(node.node.outputs[0])
+    reader = only_reader(node.node.outputs[0])
     while reader is not None and is_standard(reader, "Reshape", "Transpose"):
-        reader = _only_reader(reader.outputs[0])
+        reader = only_reader(reader.outputs[0])
     if reader is None or not is_standard(reader, "ConvTranspose"):
         return reader is not None and is_standard(reader, "Col2Im")
     weight = reader.inputs[1]
@@ -183,7 +191,8 @@ def written_by_slices(node: ConvTransposeNode) -> bool:
     return tensor is not None and _holds_ones(tensor)
 
 
-def _only_reader(value: ir.Value) -> ir.Node | None:
+def only_reader(value: ir.Value) -> ir.Node | None:
+    """The node that alone reads a value, None also for an output of the graph."""
     readers = [use.node for use in value.uses()]
     return readers[0] if len(readers) == 1 and not value.is_graph_output() else None
 
@@ -238,8 +247,8 @@ SLICES_PHASES = Form(
     "slices-phases",
     "three axes: convolutions over two for every slice, added up by Col2Im",
     lambda node, setting: _check(
-        "slices-phases", _of_slices(node.spec, setting.opset), node, setting
+        "slices-phases", over_two_axes(node.spec, setting.opset), node, setting
     ),
-    lambda em, node, setting: _emit(_of_slices(node.spec, setting.opset), em, node, setting),
-    lambda spec, batch, sizes: _work(_of_slices(spec, OPSET), spec, batch, sizes),
+    lambda em, node, setting: _emit(over_two_axes(node.spec, setting.opset), em, node, setting),
+    lambda spec, batch, sizes: _work(over_two_axes(spec, OPSET), spec, batch, sizes),
 )

@@ -35,9 +35,10 @@ REASONS = (
     Reason("CT205", "forced on request", "`--form` named this node and this form."),
     Reason(
         "CT206",
-        "kept: the form `slices` wrote it",
+        "kept: the form `slices` or `bands` wrote it",
         "The node computes slices over two axes that Col2Im adds up behind it, or stands for that "
-        "Col2Im before opset 18, with a one for each tap in its weight. No other form of it is "
-        "looked for, so that a rewritten model stays as it is.",
+        "Col2Im before opset 18, with a one for each tap in its weight; or it has the rows of a "
+        "third axis as channels. No other form of it is looked for, so that a rewritten model "
+        "stays as it is.",
     ),
 )

@@ -33,6 +33,8 @@ FLOATS_ONLY = {
     "taps-col2im",
     "slices",
     "slices-phases",
+    "bands",
+    "bands-phases",
 }
 # Not for as few groups as there are here.
 MANY_GROUPS = {"phases-joined"}
