@@ -36,6 +36,7 @@ class FoldNeighbours(Pass):
         5. y - c                  ->  b - c
         6. c - y                  ->  -w, c - b
         7. f(Transpose(y))        ->  Transpose(f(y)), f one of these along the channels
+        8. f(Cast(y))             ->  Cast(f(y)) to the type that y has (Keras)
 
     Output channel m of group g is w[g's input channels, m] and b[g * M + m]. Values are computed
     in float64 and rounded once. Other readers of the weight keep it; nodes that scale it alike

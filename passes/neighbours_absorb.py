@@ -14,7 +14,7 @@ from convt_onnx.standard import is_standard
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The output of a node, or what Transposes that alone read it make of it.
+    """The output of a node, or what Transposes and Casts that alone read it make of it.
 
     Attributes:
         value: The value.
@@ -28,15 +28,32 @@ class Tail:
 
 
 def tail_of(found: FoundNode) -> Tail:
-    """The end of the Transposes behind a node."""
-    tail = Tail(found.node.outputs[0])
+    """The end of the Transposes behind a node, and of Casts to the type that it has."""
+    tail, dtype = Tail(found.node.outputs[0]), _float_type(found.node)
     while not read_elsewhere(found, tail):
         (node,) = readers(tail)
-        perm = ints(node, "perm") if is_standard(node, "Transpose") else None
-        if perm is None or tail.axis not in perm:
+        axis = _axis_behind(node, tail.axis, dtype)
+        if axis is None:
             break
-        tail = Tail(node.outputs[0], perm.index(tail.axis), (*tail.between, tail.value))
+        tail = Tail(node.outputs[0], axis, (*tail.between, tail.value))
     return tail
+
+
+def _float_type(node: ir.Node) -> ir.DataType | None:
+    """Of what a ConvTranspose reads and writes, which have one type; None where unknown."""
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+    known = (v.dtype if v.const_value is None else v.const_value.dtype for v in values)
+    return next((d for d in known if d is not None), None)
+
+
+def _axis_behind(node: ir.Node, axis: int, dtype: ir.DataType | None) -> int | None:
+    """The channel axis behind a Transpose or a Cast that changes nothing, None for others."""
+    if is_standard(node, "Transpose"):
+        perm = ints(node, "perm")
+        return perm.index(axis) if perm is not None and axis in perm else None
+    if is_standard(node, "Cast") and dtype is not None:
+        return axis if ints(node, "to") == (dtype.value,) else None
+    return None
 
 
 def readers(tail: Tail) -> list[ir.Node]:

@@ -14,11 +14,11 @@ UP = "[up] y = ConvTranspose <strides=[2,3], group={g}> (x, w, b)"
 LAST = "t = Transpose <perm=[0,2,3,1]> (y)"
 
 
-def build(nodes, *, group=1, outputs="float[] z", **arrays):
+def build(nodes, *, group=1, outputs="float[] z", opset=17, **arrays):
     """Four channels, of two groups where so asked; 5 wide, so that nothing else is 4 long."""
     text = f"g (float[N,4,H,W] x) => ({outputs}) {{ {UP.format(g=group)} {nodes} }}"
     weight = array(4, 4 // group, 3, 5)
-    return model(text, w=weight, b=array(4, seed=1), **arrays)
+    return model(text, opset=opset, w=weight, b=array(4, seed=1), **arrays)
 
 
 def assert_folds(apply, before, folded, left):
@@ -47,6 +47,31 @@ def test_between_and_behind_two_transposes(apply):
     v = BatchNormalization (p, c, c, c, n) z = Add (v, k)"""
     before = build(nodes, c=C["c"], n=np.abs(C["c"]), k=array(4, 1, 1, seed=7))
     assert_folds(apply, before, ["Mul", "BatchNormalization", "Add"], ["Transpose", "Transpose"])
+
+
+@pytest.mark.parametrize("opset", [7, 17, 24])
+def test_behind_casts_to_the_type_that_there_is(apply, opset):
+    nodes = f"""{LAST} a = Cast <to=1> (t) u = Sub (a, c) v = Mul (u, c) s = Add (v, c)
+    q = Cast <to=1> (s) z = Relu (q)"""
+    before = build(nodes, opset=opset, c=C["c"])
+    assert_folds(apply, before, ["Sub", "Mul", "Add"], ["Transpose", "Cast", "Cast", "Relu"])
+
+
+@pytest.mark.parametrize("to", [10, 11])
+def test_not_behind_a_cast_to_another_type(apply, to):
+    kind = {10: np.float16, 11: np.float64}[to]
+    nodes = f"{LAST} a = Cast <to={to}> (t) u = Mul (a, c) z = Cast <to=1> (u)"
+    before = build(nodes, c=C["c"].astype(kind))
+    applied = apply(before, FoldNeighbours)
+    assert applied.changes == ()
+    assert op_types(applied.after) == op_types(before)
+
+
+def test_not_behind_a_cast_of_a_type_that_is_not_known(apply):
+    text = """g (x) => (float[] z) { w = Cast <to=1> (v) y = ConvTranspose (x, w)
+      a = Cast <to=1> (y) z = Mul (a, c) }"""
+    before = model(text, v=array(4, 4, 3, 5), c=np.float32(3))
+    assert apply(before, FoldNeighbours).changes == ()
 
 
 def test_before_a_transpose_the_name_stays(apply):
