@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from convt_onnx.ort.registration import Registration, register
     from convt_onnx.ort.session import Session
     from convt_onnx.plugins.torch_op import (
-        conv_transpose1d,
-        conv_transpose2d,
-        conv_transpose3d,
+        conv_transpose1d as conv_transpose1d,
+    )
+    from convt_onnx.plugins.torch_op import (
+        conv_transpose2d as conv_transpose2d,
+    )
+    from convt_onnx.plugins.torch_op import (
+        conv_transpose3d as conv_transpose3d,
     )
     from convt_onnx.reasons import Reason, get_reason
     from convt_onnx.reference import conv_transpose, conv_transpose_gradients
@@ -80,6 +84,7 @@ _HOMES = {
     "write_report": "report.writing",
 }
 
+# Without the names that need torch: `import *` and `help` would fail where it is not installed.
 __all__ = [
     "BenchOptions",
     "BenchResult",
@@ -106,9 +111,6 @@ __all__ = [
     "build_engine",
     "compare_files",
     "conv_transpose",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
     "conv_transpose_gradients",
     "diagnose",
     "get_reason",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 import sys
 from pathlib import Path
 
@@ -51,6 +52,18 @@ def test_every_public_name_resolves():
         assert name == "__version__" or found.__doc__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = convt_onnx.nothing
+
+
+@pytest.mark.parametrize("missing", ["torch", "onnxruntime", "triton"])
+def test_all_names_are_imported_and_described_without_optional_parts(missing):
+    code = f"""import sys; sys.modules[{missing!r}] = None
+from convt_onnx import *
+import convt_onnx, pydoc
+assert optimize is convt_onnx.optimize
+print(pydoc.plaintext.document(convt_onnx))"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "verify_files" in done.stdout
 
 
 def test_a_torch_operator_without_torch_names_what_to_install(monkeypatch):
