@@ -13,8 +13,9 @@ That is O_1 / K_1 times the arithmetic, and the sums along the first axis are th
 short axes and few channels, where ONNX Runtime's CPU provider spends its time on columns, which it
 adds up with an index calculation an element over three axes and in plain loops over two.
 
-A weight known at run time becomes the band by a product with a constant of zeros and ones, for
-each input channel [L_1 * M * O_1, M * K_1] x [M * K_1, K_2 * K_3]: exact where it is finite.
+A weight known at run time becomes the band by a Gather of its taps and of a row of zeros. A product
+with ones and zeros would be as fast, but not with several threads, to which ONNX Runtime gives one
+matrix of a batch each, however small.
 """
 
 from __future__ import annotations
@@ -86,17 +87,16 @@ def _check(form: str, native: bool, node: ConvTransposeNode, setting: Setting) -
     if isinstance(node.bias, QuantisedOperand):
         return Refusal("CT314", f"bias {node.bias.value.name}")
     band = _band_spec(spec, sizes[0])
-    run_time = isinstance(node.weight, RuntimeOperand)
-    if max(prod(band.weight_shape), _matrix_elements(spec, sizes[0], run_time)) > MAX_BAND:
+    if prod(band.weight_shape) > MAX_BAND:
         return Refusal("CT307", f"a band of {list(band.weight_shape)}")
     limits = zip(spec.output_padding[1:], spec.strides[1:], strict=True)
     if native and any(op >= s for op, s in limits):
         return Refusal("CT310", f"output_padding = {list(spec.output_padding)}")
-    if run_time:
+    if isinstance(node.weight, RuntimeOperand):
         if not native:
             return Refusal("CT314", f"weight {node.weight.value.name}")
-        if band.out_per_group > prod(sizes[1:]):
-            return Refusal("CT323", f"{band.out_per_group} rows, {prod(sizes[1:])} positions")
+        if setting.opset < 4:
+            return Refusal("CT306", f"Concat needs opset 4, the model has {setting.opset}")
     inner = _inner(native, spec, setting.opset)
     return inner.check(_band_node(node, sizes[0], node.x, node.weight, node.bias), setting)
 
@@ -116,17 +116,11 @@ def _emit(native: bool, em: Emitter, node: ConvTransposeNode, setting: Setting) 
     return em.reshape(y, [-1, spec.out_channels, *spec.output_sizes(sizes)])
 
 
-def _taps(axis: Axis, length: int) -> npt.NDArray[np.float32]:
-    """[L_1, O_1, K_1]: one where a row of the input has a tap at a row of the output."""
-    i, o, k = np.ogrid[:length, : axis.output_length(length), : axis.kernel]
-    place = i * axis.stride + k * axis.dilation - axis.begin
-    return np.asarray(place == o, np.float32)
-
-
-def _matrix_elements(spec: ConvTransposeSpec, length: int, run_time: bool) -> int:
-    """Of the ones and zeros that say where taps go, for each pair of channels at run time."""
-    pairs = spec.out_per_group**2 if run_time else 1
-    return length * _rows(spec, length) * spec.kernel[0] * pairs
+def _taps(axis: Axis, length: int) -> npt.NDArray[np.int64]:
+    """[L_1, O_1]: the tap that a row of the input has at a row of the output, -1 for none."""
+    i, o = np.ogrid[:length, : axis.output_length(length)]
+    tap, rest = np.divmod(o + axis.begin - i * axis.stride, axis.dilation)
+    return np.where((rest == 0) & (tap >= 0) & (tap < axis.kernel), tap, -1)
 
 
 def _band(
@@ -134,30 +128,36 @@ def _band(
 ) -> Operand:
     """[C_in, M, *K] -> [C_in * L_1, M * O_1, K_2, K_3]."""
     axis, shape = next(spec.axes()), _band_spec(spec, length).weight_shape
-    if isinstance(weight, ConstantOperand):
-        tensor = ir.Tensor(_band_array(weight.array(), axis, length).reshape(shape), name=None)
-        if native:
-            key = (weight.value, "band", axis, length)
-            return ConstantOperand(em.shared(key, tensor.numpy, "weight"), tensor)
-        # Convolutions repack the tensor; packed weights are shared by the value, so this has one.
-        return ConstantOperand(ir.Value(const_value=tensor), tensor)
-    taps, m = _taps(axis, length), np.eye(spec.out_per_group, dtype=np.float32)
-    matrix = np.einsum("iok,mn->imonk", taps, m).reshape(-1, spec.out_per_group * axis.kernel)
-    columns = em.reshape(weight.value, [spec.in_channels, matrix.shape[1], prod(spec.kernel[1:])])
-    band = em.op("MatMul", [em.constant(matrix, "taps"), columns])
-    return RuntimeOperand(em.reshape(band, shape), shape, overridable=False)
+    if not isinstance(weight, ConstantOperand):
+        band = _band_at_run_time(em, weight.value, spec, _taps(axis, length))
+        return RuntimeOperand(em.reshape(band, shape), shape, overridable=False)
+    tensor = ir.Tensor(_band_array(weight.array(), _taps(axis, length)).reshape(shape), name=None)
+    if native:
+        key = (weight.value, "band", axis, length)
+        return ConstantOperand(em.shared(key, tensor.numpy, "weight"), tensor)
+    # Convolutions repack the tensor; packed weights are shared by the value, so this has one.
+    return ConstantOperand(ir.Value(const_value=tensor), tensor)
 
 
 def _band_array(
-    weight: npt.NDArray[np.generic], axis: Axis, length: int
+    weight: npt.NDArray[np.generic], taps: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.generic]:
     """[C_in, M, K_1, *K] -> [C_in, L_1, M, O_1, *K]."""
-    ci, m, _, *rest = weight.shape
-    rows = axis.output_length(length)
-    band = np.zeros((ci, length, m, rows, *rest), weight.dtype)
-    for i, o, k in zip(*np.nonzero(_taps(axis, length)), strict=True):
-        band[:, i, :, o] = weight[:, :, k]
-    return band
+    zeros = np.zeros_like(weight[:, :, :1])
+    return np.concatenate([weight, zeros], axis=2)[:, :, taps].swapaxes(1, 2)
+
+
+def _band_at_run_time(
+    em: Emitter, weight: ir.Value, spec: ConvTransposeSpec, taps: npt.NDArray[np.int64]
+) -> ir.Value:
+    """[C_in, M, *K] -> [C_in, L_1 * M * O_1, K_2 * K_3]."""
+    ci, m, k, *rest = spec.weight_shape
+    rows = em.reshape(weight, [ci, m * k, prod(rest)])
+    zeros = em.constant(np.zeros((ci, 1, prod(rest)), np.float32), "zeros")
+    source = np.arange(m)[:, None] * k + taps[:, None]
+    source[np.broadcast_to(taps[:, None] < 0, source.shape)] = m * k
+    joined = em.op("Concat", [rows, zeros], axis=1)
+    return em.op("Gather", [joined, em.constant(source.reshape(-1), "taps")], axis=1)
 
 
 def written_by_bands(node: ConvTransposeNode) -> bool:

@@ -108,12 +108,4 @@ REASONS = (
         "The form computes float32 nodes over three axes as nodes over two, with the rows of the "
         "first axis as channels. The sizes of all three have to be known.",
     ),
-    Reason(
-        "CT323",
-        "the weight known at run time takes longer to spread than the node",
-        "The form needs the weight as a band, a copy of it for every row of the first axis. A "
-        "product with zeros and ones makes it whenever the model runs, and has more arithmetic "
-        "than the node where the output channels of a group, times the rows of the output, are "
-        "more than the positions along the other two axes.",
-    ),
 )
