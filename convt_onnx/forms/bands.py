@@ -130,7 +130,7 @@ def _band(
     axis, shape = next(spec.axes()), _band_spec(spec, length).weight_shape
     if not isinstance(weight, ConstantOperand):
         band = _band_at_run_time(em, weight.value, spec, _taps(axis, length))
-        return RuntimeOperand(em.reshape(band, shape), shape, overridable=False)
+        return RuntimeOperand(band, shape, overridable=False)
     tensor = ir.Tensor(_band_array(weight.array(), _taps(axis, length)).reshape(shape), name=None)
     if native:
         key = (weight.value, "band", axis, length)
@@ -150,14 +150,15 @@ def _band_array(
 def _band_at_run_time(
     em: Emitter, weight: ir.Value, spec: ConvTransposeSpec, taps: npt.NDArray[np.int64]
 ) -> ir.Value:
-    """[C_in, M, *K] -> [C_in, L_1 * M * O_1, K_2 * K_3]."""
+    """[C_in, M, *K] -> [C_in * L_1, M * O_1, K_2, K_3]."""
     ci, m, k, *rest = spec.weight_shape
-    rows = em.reshape(weight, [ci, m * k, prod(rest)])
-    zeros = em.constant(np.zeros((ci, 1, prod(rest)), np.float32), "zeros")
-    source = np.arange(m)[:, None] * k + taps[:, None]
-    source[np.broadcast_to(taps[:, None] < 0, source.shape)] = m * k
-    joined = em.op("Concat", [rows, zeros], axis=1)
-    return em.op("Gather", [joined, em.constant(source.reshape(-1), "taps")], axis=1)
+    length, rows = taps.shape
+    zeros = em.constant(np.zeros((1, *rest), np.float32), "zeros")
+    joined = em.op("Concat", [em.reshape(weight, [-1, *rest]), zeros], axis=0)
+    firsts = k * np.arange(ci * m).reshape(ci, 1, m, 1)
+    source = np.where(taps[:, None] < 0, ci * m * k, firsts + taps[:, None])
+    indices = em.constant(source.reshape(ci * length, m * rows), "taps")
+    return em.op("Gather", [joined, indices], axis=0)
 
 
 def written_by_bands(node: ConvTransposeNode) -> bool:
