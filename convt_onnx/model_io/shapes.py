@@ -18,7 +18,7 @@ from convt_onnx.model_io.declared import (
 )
 from convt_onnx.model_io.records import LoadedModel
 from convt_onnx.model_io.skeleton import skeleton
-from convt_onnx.model_io.sliced import forget_names, has_slices, name_sliced
+from convt_onnx.model_io.sliced import forget_names, misnaming, name_apart
 from convt_onnx.model_io.walk import graphs, is_conv_transpose
 
 ConvTransposeShape = Callable[
@@ -76,8 +76,8 @@ def _make_explicit(
 
 def _inferred(work: ModelProto, conv_transpose_shape: ConvTransposeShape | None) -> _Resolver:
     """What onnx infers, anew each time that `conv_transpose_shape` knows sizes it does not."""
-    slices = has_slices(work)
-    if slices:
+    operators = misnaming(work)
+    if operators:
         forget_names(work)
     resolver = _Resolver(work)
     answers: dict[str, Shape] = {}
@@ -87,7 +87,7 @@ def _inferred(work: ModelProto, conv_transpose_shape: ConvTransposeShape | None)
         except Exception as error:
             _LOGGER.debug("shape inference stopped: %s", error)
             break
-        if slices and name_sliced(work, inferred, _FRESH):
+        if operators and name_apart(work, inferred, operators, _FRESH):
             continue
         resolver = _Resolver(inferred)
         if conv_transpose_shape is None or not resolver.ask(conv_transpose_shape, answers):

@@ -1,25 +1,35 @@
 """Open sizes behind a Slice of opset 10, which onnx infers to be those in front of it.
 
 Its rule for that version alone copies the name of an open size to an axis that is cut, so that one
-name stands for two sizes (onnx 1.22). ONNX Runtime plans its memory by these names.
+name stands for two sizes (onnx 1.23). ONNX Runtime plans its memory by these names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 
-from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, OperatorSetIdProto, TensorShapeProto, ValueInfoProto
 
 from convt_onnx.model_io.walk import graphs
-from convt_onnx.standard import is_standard, opset_of
+from convt_onnx.standard import STANDARD, opset_of
 
 SLICE_COPIES_NAMES = 10
 
+# Operators by domain and type.
+Operators = frozenset[tuple[str, str]]
 
-def has_slices(model: ModelProto) -> bool:
-    """Whether a model has a Slice behind which names of sizes say nothing."""
-    opset = opset_of({o.domain: o.version for o in model.opset_import})
-    return opset == SLICE_COPIES_NAMES and any(map(_sliced, graphs(model.graph)))
+
+def misnaming(model: ModelProto) -> Operators:
+    """The operators of a model behind which names of sizes say nothing.
+
+    All functions count where one of them is of that opset, since functions call each other.
+    """
+    found = {(domain, "Slice") for domain in STANDARD if _copies_names(model.opset_import)}
+    if any(_copies_names(f.opset_import) for f in model.functions):
+        found |= {(f.domain, f.name) for f in model.functions}
+    used = {(n.domain, n.op_type) for graph in graphs(model.graph) for n in graph.node}
+    return frozenset(found & used)
 
 
 def forget_names(model: ModelProto) -> None:
@@ -31,12 +41,13 @@ def forget_names(model: ModelProto) -> None:
                     dim.ClearField("dim_param")
 
 
-def name_sliced(model: ModelProto, inferred: ModelProto, fresh: str) -> bool:
-    """Declare a name of its own for each open size of what a Slice makes.
+def name_apart(model: ModelProto, inferred: ModelProto, operators: Operators, fresh: str) -> bool:
+    """Declare a name of its own for each open size of what some operators make.
 
     Args:
         model: A model whose sizes were inferred.
         inferred: The same with these sizes, which get the names too.
+        operators: What `misnaming` says of the model.
         fresh: How names begin that say nothing.
 
     Returns:
@@ -45,7 +56,7 @@ def name_sliced(model: ModelProto, inferred: ModelProto, fresh: str) -> bool:
     changed = False
     for graph, known in zip(graphs(model.graph), graphs(inferred.graph), strict=True):
         values = {v.name: v for v in chain(known.value_info, known.output)}
-        for name in _sliced(graph):
+        for name in _made_by(graph, operators):
             value = values.get(name, ValueInfoProto())
             for axis, dim in enumerate(_dims(value)):
                 if dim.dim_param and not dim.dim_param.startswith(fresh):
@@ -55,9 +66,13 @@ def name_sliced(model: ModelProto, inferred: ModelProto, fresh: str) -> bool:
     return changed
 
 
-def _sliced(graph: GraphProto) -> list[str]:
-    """What the Slices of a graph make."""
-    return [n.output[0] for n in graph.node if is_standard(n, "Slice") and n.output]
+def _copies_names(imports: Iterable[OperatorSetIdProto]) -> bool:
+    return opset_of({o.domain: o.version for o in imports}) == SLICE_COPIES_NAMES
+
+
+def _made_by(graph: GraphProto, operators: Operators) -> list[str]:
+    nodes = [n for n in graph.node if (n.domain, n.op_type) in operators]
+    return [name for n in nodes for name in n.output]
 
 
 def _dims(value: ValueInfoProto) -> list[TensorShapeProto.Dimension]:

@@ -54,6 +54,19 @@ def test_in_a_branch(shapes):
     assert shapes(text, 11)["s"] == ("N", 4, None)
 
 
+@pytest.mark.parametrize(("opset", "batch"), [(10, None), (17, "N")])
+def test_in_a_function_that_another_calls(write, opset, batch):
+    one, two, far = (f"Constant <value = int64[1] {{{n}}}> ()" for n in (1, 2, 2**31 - 1))
+    text = f"""<ir_version: 8, opset_import: ["" : 17, "f" : 1]>
+    g (float[N,4,L] x) => (float[N,4,M] y) {{ s = f.outer (x) y = Relu (s) }}
+    <domain: "f", opset_import: ["" : 17, "f" : 1]> outer (x) => (s) {{ s = f.inner (x) }}
+    <domain: "f", opset_import: ["" : {opset}]> inner (x) => (s) {{
+      one = {one} two = {two} far = {far} s = Slice (x, one, far, two) }}"""
+    found = infer_shapes(load(write(parser.parse_model(text))))
+    assert found["s"] == (batch, 4, None)
+    assert found["x"] == ("N", 4, "L")
+
+
 def test_declared_names_stay_where_nothing_is_cut(shapes):
     text = "g (float[N,4,L] x) => (float[N,4,L] y) <float[N,4,K] h> { h = Neg (x) y = Exp (h) }"
     assert shapes(text)["h"] == ("N", 4, "K")
