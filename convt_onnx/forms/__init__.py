@@ -11,6 +11,7 @@ from convt_onnx.forms.native import KEEP, UNDILATE
 from convt_onnx.forms.overlap_add import OVERLAP_ADD
 from convt_onnx.forms.plugin import PLUGIN
 from convt_onnx.forms.rows import PHASES_ROWS, PHASES_ROWS_JOINED
+from convt_onnx.forms.separable import SEPARABLE
 from convt_onnx.forms.slices import SLICES, SLICES_PHASES
 from convt_onnx.forms.split import PHASES_SPLIT
 from convt_onnx.forms.taps import TAPS_COL2IM
@@ -38,6 +39,7 @@ FORMS: dict[str, Form] = {
         SLICES_PHASES,
         BANDS,
         BANDS_PHASES,
+        SEPARABLE,
         UNFOLD,
         OVERLAP_ADD,
         ZERO_INSERTION,

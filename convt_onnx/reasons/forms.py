@@ -108,4 +108,16 @@ REASONS = (
         "The form computes float32 nodes over three axes as nodes over two, with the rows of the "
         "first axis as channels. The sizes of all three have to be known.",
     ),
+    Reason(
+        "CT323",
+        "not depthwise over two axes of known sizes",
+        "The form multiplies each channel of a float32 input by one matrix from either side, which "
+        "takes one input and one output channel a group, and sizes that are known.",
+    ),
+    Reason(
+        "CT324",
+        "the kernel is not a column times a row",
+        "Kernels that interpolate along one axis after the other (bilinear) are such products, up "
+        "to what float32 rounds; kernels that were trained are not.",
+    ),
 )

@@ -35,6 +35,7 @@ FLOATS_ONLY = {
     "slices-phases",
     "bands",
     "bands-phases",
+    "separable",
 }
 # Not for as few groups as there are here.
 MANY_GROUPS = {"phases-joined"}
