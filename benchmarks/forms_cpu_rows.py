@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One node: channels, one value an axis for the rest, sizes of the input."""
+    """One node: channels, one value an axis for the rest, sizes of the input.
+
+    `bilinear`: the kernel interpolates, as frozen upsampling has it; otherwise it is random.
+    """
 
     name: str
     channels: tuple[int, int]
@@ -21,6 +25,7 @@ class Row:
     sizes: tuple[int, ...]
     batch: int = 1
     dilation: int = 1
+    bilinear: bool = False
 
 
 def _row(
@@ -30,16 +35,23 @@ def _row(
     ksp: tuple[int, int, int],
     sizes: tuple[int, ...],
     d: int = 1,
+    *,
+    bilinear: bool = False,
 ) -> Row:
     n = len(sizes)
     k, s, p = ksp
-    return Row(name, c, g, (k,) * n, (s,) * n, (p,) * n, sizes, dilation=d)
+    return Row(name, c, g, (k,) * n, (s,) * n, (p,) * n, sizes, dilation=d, bilinear=bilinear)
 
 
 ROWS = (
     _row("FCN-32s g21 k64 s32", (21, 21), 21, (64, 32, 16), (16, 16)),
     _row("FCN-8s g21 k16 s8", (21, 21), 21, (16, 8, 4), (32, 32)),
     _row("FCN-8s g21 k4 s2", (21, 21), 21, (4, 2, 1), (32, 32)),
+    _row("FCN-32s bilinear k64 s32", (21, 21), 21, (64, 32, 16), (16, 16), bilinear=True),
+    _row("FCN-8s bilinear k16 s8", (21, 21), 21, (16, 8, 4), (32, 32), bilinear=True),
+    _row("FCN-8s bilinear k4 s2", (21, 21), 21, (4, 2, 1), (32, 32), bilinear=True),
+    _row("DLA bilinear k16 s8", (16, 16), 16, (16, 8, 4), (4, 4), bilinear=True),
+    _row("DLA bilinear k4 s2", (16, 16), 16, (4, 2, 1), (16, 16), bilinear=True),
     _row("iSTFT k4096 s1024", (2050, 1), 1, (4096, 1024, 0), (44,)),
     _row("iSTFT k1024 s256", (514, 1), 1, (1024, 256, 0), (100,)),
     _row("iSTFT k16 s4", (18, 1), 1, (16, 4, 0), (2000,)),
@@ -73,6 +85,8 @@ ROWS = (
     _row("3-D 32->16 k3 s2", (32, 16), 1, (3, 2, 1), (16, 16, 16)),
     _row("3-D 96->16 k3 s2", (96, 16), 1, (3, 2, 1), (4, 4, 4)),
     _row("3-D 64->32 k4 s2", (64, 32), 1, (4, 2, 1), (8, 8, 8)),
+    _row("3-D 4->4 k3 s2", (4, 4), 1, (3, 2, 1), (4, 4, 4)),
+    _row("3-D 4->4 k3 s2 groups 2", (4, 4), 2, (3, 2, 1), (4, 4, 4)),
     _row("3-D depthwise 16 k4 s2", (16, 16), 16, (4, 2, 1), (16, 16, 16)),
     _row("k4 s4 d3 32->32", (32, 32), 1, (4, 4, 0), (48, 48), 3),
     _row("k3 s5 32->32", (32, 32), 1, (3, 5, 0), (48, 48)),
@@ -91,6 +105,11 @@ REQUIRED = {
 }
 
 
+def _interpolation(size: int) -> npt.NDArray[np.float32]:
+    """Taps of linear interpolation for an even kernel of twice the stride."""
+    return (1 - np.abs(np.arange(size) - (size - 1) / 2) / (size / 2)).astype(np.float32)
+
+
 # What PyTorch's exporter writes unless told otherwise.
 OPSET = 18
 
@@ -101,6 +120,8 @@ def model_of(row: Row, opset: int = OPSET, *, followed: bool = False) -> onnx.Mo
     rng = np.random.default_rng(0)
     cin, cout = row.channels
     weight = rng.standard_normal((cin, cout // row.group, *row.kernel)).astype(np.float32)
+    if row.bilinear:
+        weight[:] = _interpolation(row.kernel[0])[:, None] * _interpolation(row.kernel[1])
     bias = rng.standard_normal(cout).astype(np.float32)
     node = helper.make_node(
         "ConvTranspose",
