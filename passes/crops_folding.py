@@ -33,17 +33,17 @@ class Folding:
         node = self._chain.read.node
         node.name = own_name(node)
         write_attributes(node, spec)
-        value = node.outputs[0]
+        value, made = node.outputs[0], 0
         narrower: list[tuple[ir.Value, int]] = []
         for done, step in enumerate(self._chain.steps[: self._end], 1):
             if step.goes:
                 self._remove(step, value, last=done == self._end)
                 continue
-            narrower.append((value, done - 1))
+            narrower.append((value, made))
             narrowed = step.crop and step.effective
-            value = self._narrowed(step) if narrowed else step.output
-        for changed, done in narrower:
-            self._rename(changed, done)
+            value, made = self._narrowed(step) if narrowed else step.output, done
+        for changed, made in narrower:
+            self._rename(changed, made)
 
     def _remove(self, step: Step, value: ir.Value, *, last: bool) -> None:
         """Take the node out; what it read is what it made."""
@@ -86,15 +86,18 @@ class Folding:
         em.splice(step.node, result)
         return result
 
-    def _rename(self, value: ir.Value, done: int) -> None:
-        """A value that has fewer rows than it had is not the one that its name stood for."""
-        left = self._chain.total(done, self._end)
+    def _rename(self, value: ir.Value, made: int) -> None:
+        """A value that has fewer rows than it had is not the one that its name stood for.
+
+        It was made by the node and `made` steps, and no step behind these is left before it.
+        """
+        left = self._chain.total(made, self._end)
         if not any(b or e for b, e in left.values()):
             return
         value.name = self._names.fresh(f"{value.name}/cropped")
         if value.shape is None:
             return
-        order = self._chain.order(done)
+        order = self._chain.order(made)
         value.shape = ir.Shape(
             [
                 d if not any(gone) else d - sum(gone) if isinstance(d, int) else None
