@@ -9,7 +9,8 @@ Row o of the output has tap k of row i where o = i * s + k * d - crop, else zero
 
     weight [C_in, M, K_1, *K] -> [C_in, L_1, M, O_1, *K] -> [C_in * L_1, M * O_1, *K]
 
-That is O_1 / K_1 times the arithmetic, and the sums along the first axis are the GEMM's. Pays for
+That is O_1 / K_1 times the arithmetic, and the sums along the first axis are the GEMM's; an input
+that is not finite makes NaN of all rows of that axis. Pays for
 short axes and few channels, where ONNX Runtime's CPU provider spends its time on columns, which it
 adds up with an index calculation an element over three axes and in plain loops over two.
 

@@ -11,7 +11,8 @@ bands. They hold L_1 + L_2 taps an output where phases have (K_1 / s_1) * (K_2 /
 but ONNX Runtime's CPU provider runs GEMMs at the speed of the core, and the node's columns and the
 interleaving of phases at that of the caches.
 
-Where channels have several kernels each has bands of its own.
+Where channels have several kernels each has bands of its own. Zeros of a band are multiplied like
+taps, so that an input that is not finite makes NaN of all its channel, not of its window alone.
 """
 
 from __future__ import annotations
