@@ -12,6 +12,8 @@ from convt_onnx.spec import MAX_ELEMENTS, ConvTransposeSpec
 
 # The longest kernels that models have, of inverse STFTs, have 2^12 to 2^14.
 MAX_TAPS = 1 << 22
+# ONNX Runtime 1.32 reads outside of an empty input over so many axes, and ends the process.
+EMPTY_CRASHES = 3
 
 
 def check_types(operands: Iterable[ir.Value | None]) -> None:
@@ -48,12 +50,18 @@ def check_kernel(spec: ConvTransposeSpec) -> None:
 
 
 def check_sizes(spec: ConvTransposeSpec, batch: int, sizes: Sequence[int]) -> None:
-    """Refuse sizes that leave no output, or tensors that no runtime can hold.
+    """Refuse sizes that leave no output, empty inputs, or tensors that no runtime can hold.
 
     Raises:
         GeometryError: They do.
     """
     out = spec.output_sizes(sizes)
+    if spec.ndim >= EMPTY_CRASHES and 0 in sizes:
+        raise GeometryError(
+            "the input is empty, which ONNX Runtime does not survive over three axes or more",
+            where=f"input sizes {list(sizes)}",
+            help="correct the declared sizes, or what crops the input in front of the node",
+        )
     x, y = [batch, spec.in_channels, *sizes], [batch, spec.out_channels, *out]
     if max(prod(x), prod(y)) > MAX_ELEMENTS:
         raise GeometryError(

@@ -183,6 +183,21 @@ def test_tensors_that_nothing_can_hold_are_refused(shape, stride):
     assert str(stride) in caught.value.where
 
 
+@pytest.mark.parametrize("sizes", ["0,4,3", "4,0,3", "4,3,0"])
+def test_empty_inputs_over_three_axes_are_refused(sizes):
+    text = f"g (float[1,3,{sizes}] x) => (float[] y) {{ [up] y = ConvTranspose (x, w) }}"
+    with pytest.raises(GeometryError, match="the input is empty") as caught:
+        read(model(text, w=array(3, 4, 3, 3, 3)))
+    assert "'up'" in caught.value.where
+
+
+def test_other_empty_inputs_are_read():
+    text = "g (float[{}] x) => (float[] y) {{ y = ConvTranspose (x, w) }}"
+    for shape, kernel in (("1,3,0", (3,)), ("1,3,4,0", (3, 3)), ("0,3,4,4,4", (3, 3, 3))):
+        node = read(model(text.format(shape), w=array(3, 4, *kernel)))
+        assert isinstance(node, ConvTransposeNode)
+
+
 def test_kernels_that_nothing_can_hold_are_refused():
     text = ONE.replace("(float[1,3,7] x)", f"(float[1,3,7] x, float[3,4,{2**40}] w)")
     with pytest.raises(GeometryError, match="kernel is too large for any runtime") as caught:
