@@ -151,7 +151,7 @@ def draw_walk(
         aligned=(rng.random() < 0.5,) * 3,
         block_m=rng.choice(tiles.resident_m),
         block_n=rng.choice((32, 64)),
-        block_k=32 if problem.spec.in_per_group <= 32 else 64,
+        block_k=_channels_held(problem),
         warps=rng.choice(tiles.resident_warps),
         stages=1,
         flat=False,
@@ -176,8 +176,15 @@ def draw_walk(
     _, height, width = axis_plans(problem, schedule)
     unrolled = sum(1 + len(part) for part in products(problem, schedule))
     shifts = width.count if problem.channels_last_in else (width.count - 1) * width.step + 2
-    held = height.count * shifts
+    held = height.count * shifts * max(1, schedule.block_k // 64)
     return schedule if held <= MOST_HELD and unrolled <= MAX_PRODUCTS else None
+
+
+def _channels_held(problem: Problem) -> int:
+    """Channels that a walk holds: only along one axis of NCHW more than 64."""
+    many = problem.spec.ndim == 1 and not problem.channels_last_in
+    fitting = [n for n in ((32, 64, 128) if many else (32, 64)) if n >= problem.spec.in_per_group]
+    return fitting[0] if fitting else 64
 
 
 def draw_fragments(rng: random.Random, problem: Problem, schedule: Schedule) -> Schedule:

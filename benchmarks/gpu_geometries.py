@@ -37,8 +37,9 @@ class Ranges:
 LARGE = Ranges()
 # Channels of which 16 bytes lie together, on two axes: what walks take.
 WHOLE_WORDS = Ranges(axes=(2,), channels=((8, 16, 24, 32, 40, 64),) * 2)
-# The same on one axis too, for walks over NCHW lines.
+# The same on one axis too, for walks over NCHW lines, and channels of walks along one axis alone.
 FEW_PHASES = replace(WHOLE_WORDS, axes=(1, 2))
+MANY_CHANNELS = replace(WHOLE_WORDS, axes=(1,), channels=((72, 80, 96, 112, 128),) * 2)
 RANGES = (LARGE, LARGE, LARGE, WHOLE_WORDS)
 
 
@@ -64,7 +65,7 @@ def draw_whole_lines(rng: random.Random) -> ConvTransposeSpec:
     """Geometry whose output is as wide as the input times the stride: few-channel groups, or
     many channels with few phases of the width."""
     if rng.random() < 0.4:
-        return draw_few_phases(rng)
+        return draw_few_phases(rng, rng.choice((FEW_PHASES, FEW_PHASES, MANY_CHANNELS)))
     spec = draw_spec(rng)
     group, inner = rng.choice((1, 3, 8)), rng.choice((1, 1, 2, 4))
     kernel = (*(min(k, 4) for k in spec.kernel[:-1]), rng.randint(1, 8))

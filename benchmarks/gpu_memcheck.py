@@ -30,7 +30,7 @@ from convt_onnx.plugins.conv_transpose import op
 from convt_onnx.plugins.conv_transpose.schedule import DIRECT, GEMM, LINES, RESIDENT, WALK
 
 # How many cases have lines of whole words, which a schedule of their own is for.
-WHOLE_LINES = 0.2
+WHOLE_LINES = 0.5
 KINDS = (GEMM, RESIDENT, DIRECT, LINES, WALK)
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 

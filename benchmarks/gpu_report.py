@@ -17,6 +17,10 @@ from gpu_suites import FLAGGEMS, FLAGGEMS_US
 LAYOUTS = ("nchw", "nhwc")
 SLACK = 1.03  # a row this much slower than the library still counts as level
 FIRST_SUITE = {row.name for row in FLAGGEMS}
+# Rows whose launch is a large part, and what they are to take: so much more than a launch of
+# nothing, or so many times the floor, whichever is larger.
+SMALL, SMALL_MODES = ("1", "2", "6", "7", "8", "9"), ("float16", "bfloat16")
+OVER_EMPTY_US, OVER_FLOOR = 4.0, 2.5
 Row = dict[str, Any]
 
 
@@ -76,13 +80,45 @@ def summary(rows: list[Row]) -> str:
 def report(content: dict[str, Any]) -> str:
     """Everything as text."""
     parts = [content["device"], table(content["rows"]), summary(content["rows"])]
-    for e in content["epilogue"]:
-        extra = [100 * (e[k] / e["bare"] - 1) for k in ("bias_relu", "bias_relu_residual")]
-        parts.append(
-            f"epilogue {e['row']} {e['layout']}: bare {e['bare']:.1f} us, "
-            f"bias and Relu {extra[0]:+.1f} %, with residual {extra[1]:+.1f} %"
-        )
+    parts.append(small_rows(content))
+    parts += [_epilogue(e) for e in content["epilogue"]]
     return "\n\n".join(parts)
+
+
+def small_rows(content: dict[str, Any]) -> str:
+    """The small rows of 2-byte types against what is aimed at, a line each."""
+    empty = {int(programs): time for programs, time in content["empty"].items()}
+    launch = min(empty.values())
+    each = ", ".join(f"{programs} programs {time:.2f}" for programs, time in empty.items())
+    lines = [f"an empty launch, us: {each}"]
+    for row in content["rows"]:
+        if (
+            row["row"].split()[0] in SMALL
+            and row["row"] in FIRST_SUITE
+            and row["mode"] in SMALL_MODES
+        ):
+            aim = max(launch + OVER_EMPTY_US, OVER_FLOOR * row["floor"])
+            times = [f"{o.upper()} {row[f'ours_{o}']:.2f}" for o in LAYOUTS]
+            lines.append(f"{row['row']} {row['mode']}: aim {aim:.2f}, {', '.join(times)}")
+    return "\n".join(lines)
+
+
+def _epilogue(e: dict[str, Any]) -> str:
+    cells = []
+    for state in ("", "_cold"):
+        if f"bare{state}" in e:
+            bare = e[f"bare{state}"]
+            relu, added = (e[f"{k}{state}"] / bare for k in ("bias_relu", "bias_relu_residual"))
+            cells.append(
+                f"{state[1:] or 'warm'} bare {bare:.1f} us, bias and Relu {_percent(relu)}, with "
+                f"residual {_percent(added)}, over its bytes {_percent(added / e['bytes'])}"
+            )
+    head = f"epilogue {e['row']} {e['layout']}: a residual's bytes {_percent(e['bytes'])}"
+    return "; ".join([head, *cells])
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f} %"
 
 
 def plot(rows: list[Row], path: Path) -> None:

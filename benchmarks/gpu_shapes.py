@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gpu_empty import empty_us
 from gpu_report import report
 from gpu_suites import SUITES, Shape
 from gpu_timing import graph_us, set_count
@@ -92,23 +93,32 @@ def _compile(job: tuple[Shape, str, bool]) -> None:
     torch.cuda.synchronize()
 
 
-def epilogue(row: Shape, last: bool) -> dict[str, Any]:
-    """The bare kernel, with bias and Relu, and with a residual too, in float16."""
+def epilogue(row: Shape, last: bool, cold: bool) -> dict[str, Any]:
+    """The bare kernel, with bias and Relu, and with a residual too, in float16.
+
+    `bytes` is how much more a residual moves.
+    """
     x, w, b = tensors(row, "float16", last)
     y = op.conv_transpose(x, w, None, row.spec)
-    residual = torch.randn_like(y)
+    sets = set_count((x.numel() + 2 * y.numel()) * x.element_size())
+    every = [(x, y, torch.randn_like(y))]
+    every += [(x.clone(), y.clone(), torch.randn_like(y)) for _ in range(sets - 1 if cold else 0)]
     relu = {"activation": make_activation("relu")}
+    result: dict[str, Any] = {"row": row.name, "layout": "NHWC" if last else "NCHW"}
+    result["bytes"] = (x.numel() + 2 * y.numel()) / (x.numel() + y.numel())
 
-    def time_of(bias: torch.Tensor | None, **more: Any) -> float:
-        return graph_us([lambda: op.conv_transpose(x, w, bias, row.spec, out=y, **more)], 9)
+    def call(name: str, x: torch.Tensor, y: torch.Tensor, residual: torch.Tensor) -> None:
+        more = {} if name == "bare" else relu
+        bias = None if name == "bare" else b
+        added = residual if name == "bias_relu_residual" else None
+        op.conv_transpose(x, w, bias, row.spec, out=y, residual=added, **more)
 
-    return {
-        "row": row.name,
-        "layout": "NHWC" if last else "NCHW",
-        "bare": time_of(None),
-        "bias_relu": time_of(b, **relu),
-        "bias_relu_residual": time_of(b, residual=residual, **relu),
-    }
+    for name in ("bare", "bias_relu", "bias_relu_residual"):
+        calls = [lambda each=each, name=name: call(name, *each) for each in every]
+        result[name] = graph_us(calls[:1], 9)
+        if cold:
+            result[f"{name}_cold"] = graph_us(calls, 9)
+    return result
 
 
 def main() -> None:
@@ -136,8 +146,9 @@ def main() -> None:
             break
         results.append(measure(row, mode, not args.no_cold))
     rows_of = [r for r in SUITES["flaggems"] if r.name[0] in "35"]
-    epilogues = [epilogue(r, last) for r in rows_of for last in (True, False)]
-    content = {"device": device_line(), "rows": results, "epilogue": epilogues}
+    epilogues = [epilogue(r, last, not args.no_cold) for r in rows_of for last in (True, False)]
+    content = {"device": device_line(), "empty": empty_us(), "rows": results}
+    content["epilogue"] = epilogues
     args.json.write_text(json.dumps(content, indent=1))
     print(report(content))
 

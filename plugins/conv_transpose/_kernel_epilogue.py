@@ -1,4 +1,4 @@
-"""Device code: activations, on float32 values. Names match `activations.ACTIVATIONS`."""
+"""Device code: the residual, and activations on float32 values, named as in `activations`."""
 
 # ruff: noqa: ANN001, ANN202 - values of the device; a compile-time if is an if
 # mypy: ignore-errors
@@ -45,3 +45,13 @@ def activate(v, slope, KIND: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constex
     elif KIND == "clip":
         v = tl.where(v < ALPHA, ALPHA, tl.where(v > BETA, BETA, v))
     return v
+
+
+@triton.jit
+def read_residual(pointer, mask, STREAM: tl.constexpr):
+    """The residual where y is stored; read once, it leaves the cache first where y does."""
+    if STREAM:
+        found = tl.load(pointer, mask=mask, other=0, eviction_policy="evict_first")
+    else:
+        found = tl.load(pointer, mask=mask, other=0)
+    return found

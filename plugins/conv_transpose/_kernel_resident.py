@@ -157,7 +157,7 @@ def resident_kernel(
                         rows, out_d, out_h, out_w, q_d, q_h, q_w,
                         d_mul, d_shift, h_mul, h_shift, w_mul, w_shift, y_n, y_c, y_d, y_h, y_w,
                         NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, tl.constexpr(PARTS[0][part]),
-                        INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE, FRAGMENT_SUMS,
+                        INTERLEAVE, CHANNEL_LAST, VECTOR, PAIR, WIDE, STREAM, FRAGMENT_SUMS,
                     ),
                 )  # fmt: skip
         sums = ()

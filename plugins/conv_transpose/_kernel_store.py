@@ -16,7 +16,7 @@ from convt_onnx.plugins.conv_transpose._kernel_axis import (
     inside,
     spread,
 )
-from convt_onnx.plugins.conv_transpose._kernel_epilogue import activate
+from convt_onnx.plugins.conv_transpose._kernel_epilogue import activate, read_residual
 from convt_onnx.plugins.conv_transpose._kernel_fragments import PIECE, fragment_rows, sums_of
 
 WORDS = tl.constexpr(tl.pointer_type(tl.uint32))
@@ -67,11 +67,11 @@ def place_rows(
     PHASES_W: tl.constexpr = AXIS_W[STRIDE] if AXIS_W[FUSED] and INTERLEAVE == 1 else 1
     PHASES_H: tl.constexpr = AXIS_H[STRIDE] if AXIS_H[FUSED] else 1
     PHASES_D: tl.constexpr = AXIS_D[STRIDE] if AXIS_D[FUSED] else 1
-    phase = c // C_OUT
+    phase, channel = _phase_and_channel(c, first_column // INTERLEAVE, C_OUT, CHANNEL_LAST)
     r_w = phase % PHASES_W + phase_w
     r_h = (phase // PHASES_W) % PHASES_H + phase_h
     r_d = phase // (PHASES_W * PHASES_H) + phase_d
-    co = group * C_OUT + c % C_OUT
+    co = group * C_OUT + channel
 
     if PAIR > 1:
         m_w, out_w = m_w // PAIR, out_w // PAIR
@@ -113,6 +113,24 @@ def place_rows(
 
 
 @triton.jit
+def _phase_and_channel(c, first, C_OUT: tl.constexpr, CHANNEL_LAST: tl.constexpr):
+    """Phase and channel of the columns c from `first` on.
+
+    Fewer than C_OUT are of two phases at most, for which one number is divided, not each.
+    """
+    if C_OUT & (C_OUT - 1) != 0 and c.shape[0] <= C_OUT and not CHANNEL_LAST:
+        phase = first // C_OUT
+        channel = c - phase * C_OUT
+        next_phase = channel >= C_OUT
+        phase += next_phase.to(tl.int32)
+        channel = tl.where(next_phase, channel - C_OUT, channel)
+    else:
+        phase = c // C_OUT
+        channel = c % C_OUT
+    return phase, channel
+
+
+@triton.jit
 def _addresses(pointer, place):
     """Addresses of `place_rows`: from those of rows one instruction makes that of an element."""
     if len(place[4].shape) == 2:
@@ -129,7 +147,7 @@ def read_added(
     NDIM: tl.constexpr, AXIS_D: tl.constexpr, AXIS_H: tl.constexpr, AXIS_W: tl.constexpr,
     C_OUT: tl.constexpr, BLOCK_M: tl.constexpr, COLUMNS: tl.constexpr, INTERLEAVE: tl.constexpr,
     CHANNEL_LAST: tl.constexpr, VECTOR: tl.constexpr, PAIR: tl.constexpr, WIDE: tl.constexpr,
-    FRAGMENTS: tl.constexpr = False,
+    STREAM: tl.constexpr, FRAGMENTS: tl.constexpr,
 ):  # fmt: skip
     """The residual of a tile, as it is stored: whole, or in pieces."""
     STORED: tl.constexpr = PIECE if FRAGMENTS else COLUMNS
@@ -141,18 +159,18 @@ def read_added(
             NDIM, AXIS_D, AXIS_H, AXIS_W, C_OUT, BLOCK_M, STORED, INTERLEAVE, CHANNEL_LAST, VECTOR,
             PAIR, WIDE, FRAGMENTS,
         )  # fmt: skip
-        found = found + (read_tile(residual, place, PAIR),)
+        found = found + (read_tile(residual, place, PAIR, STREAM),)
     return found
 
 
 @triton.jit
-def read_tile(residual, place, PAIR: tl.constexpr):
+def read_tile(residual, place, PAIR: tl.constexpr, STREAM: tl.constexpr):
     """The residual where a tile is stored."""
     if PAIR > 1:
-        words = tl.load(_addresses(residual.to(WORDS, bitcast=True), place), mask=place[1], other=0)
+        words = read_residual(_addresses(residual.to(WORDS, bitcast=True), place), place[1], STREAM)
         tile = _unpaired(words).to(residual.dtype.element_ty, bitcast=True)
     else:
-        tile = tl.load(_addresses(residual, place), mask=place[1], other=0.0)
+        tile = read_residual(_addresses(residual, place), place[1], STREAM)
     return tile
 
 
@@ -200,7 +218,7 @@ def store_tile(
     if bias_values is not None:
         acc = _add_columns(acc, bias_values, CHANNEL_LAST)
     if residual is not None:  # not before the sums are turned: both would take registers
-        acc += read_tile(residual, place, PAIR).to(tl.float32)
+        acc += read_tile(residual, place, PAIR, STREAM).to(tl.float32)
     s_values = 0.0
     if slope is not None:
         s_values = tl.load(slope + place[2], mask=place[3], other=0.0).to(tl.float32)

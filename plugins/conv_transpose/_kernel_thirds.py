@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from convt_onnx.plugins.conv_transpose._kernel_axis import CROP, EXACT, STRIDE, inside
-from convt_onnx.plugins.conv_transpose._kernel_epilogue import activate
+from convt_onnx.plugins.conv_transpose._kernel_epilogue import activate, read_residual
 
 
 @triton.jit
@@ -38,7 +38,7 @@ def store_thirds(
     if bias_values is not None:
         total += bias_values.to(tl.float32)[None, :, None, None, None]
     if residual is not None:
-        added = tl.load(_addresses(residual, at, y_c, CHANNELS), mask=mask, other=0.0)
+        added = read_residual(_addresses(residual, at, y_c, CHANNELS), mask, STREAM)
         added = added.reshape(CHANNELS, PAIRS, 2, 2, 2).permute(1, 0, 2, 3, 4)
         total += added.to(tl.float32)
     s_values = 0.0

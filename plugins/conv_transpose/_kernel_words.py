@@ -24,7 +24,7 @@ from convt_onnx.plugins.conv_transpose._kernel_axis import (
     STRIDE,
     inside,
 )
-from convt_onnx.plugins.conv_transpose._kernel_epilogue import activate
+from convt_onnx.plugins.conv_transpose._kernel_epilogue import activate, read_residual
 
 WORDS = tl.constexpr(tl.pointer_type(tl.uint64))
 
@@ -155,7 +155,7 @@ def store_words(
     at = (at // 4 + tl.minimum(at, 0))[:, None, None] + own * (y_c // 4)
     at = tl.max_contiguous(at + channel * (y_c // 4), (2, 1, 4))
     if residual is not None:
-        words = tl.load(residual.to(WORDS, bitcast=True) + at, mask=mask, other=0)
+        words = read_residual(residual.to(WORDS, bitcast=True) + at, mask, STREAM)
         total += _four(words).to(y.dtype.element_ty, bitcast=True).to(tl.float32)
     total = activate(total, s_values, ACTIVATION, ALPHA, BETA)
     words = _word_of_four(total.to(y.dtype.element_ty).to(tl.uint16, bitcast=True))

@@ -21,6 +21,8 @@ from convt_onnx.plugins.conv_transpose.schedule import (
 MEASURED = 9
 # Channels in of groups whose products are short.
 NARROW = 16
+# Programs of a processor from which tiles of 128 rows are faster than of 64.
+LARGER_FROM = 2
 
 
 def loop_length(problem: Problem, schedule: Schedule) -> int:
@@ -54,4 +56,8 @@ def single_stores(problem: Problem, device: Device, schedule: Schedule) -> Sched
         block_n = min(block_n, 32 if schedule.block_k <= NARROW else 64)
         block_m, warps = (32, 1) if few else (64, 4)
     tiled = replace(schedule, block_m=block_m, block_n=block_n, warps=warps, stages=1)
+    if (block_m, warps, problem.element_bytes) == (64, 4, 2):
+        larger = replace(tiled, block_m=128, warps=8)
+        if program_count(problem, larger) >= LARGER_FROM * device.processors:
+            return larger
     return tiled if program_count(problem, tiled) >= device.processors else schedule

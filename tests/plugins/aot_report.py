@@ -34,7 +34,7 @@ CASES = {
 }
 PATTERNS = {
     "matrix": r"\b(?:wgmma\.mma|mma\.sync|tcgen05\.mma)",
-    "wide_loads": r"\bld\.global(?:\.\w+)*\.v4\.b32|cp\.async\.cg\.shared\.global",
+    "wide_loads": r"\bld\.global(?:[.:]+\w+)*\.v4\.b32|cp\.async\.cg\.shared\.global",
     "wide_stores": r"\bst\.global(?:[.:]+\w+)*\.v4\.b32",
     "entries": r"\.entry",
 }

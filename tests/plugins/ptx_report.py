@@ -95,7 +95,7 @@ def report(
         "barriers": len(re.findall(r"\bbar\.sync", ptx)),
         "packed_integers": len(re.findall(r"\.[su]16x2", ptx)),
         "stores": len(re.findall(r"\bst\.global", ptx)),
-        "words": len(re.findall(r"ld\.global\.(?:b64|v2\.b32|v2\.u32|u64)", ptx)),
+        "words": len(re.findall(r"ld\.global(?:[.:]+\w+)*\.(?:b64|v2\.b32|v2\.u32|u64)", ptx)),
     }
 
 

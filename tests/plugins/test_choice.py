@@ -125,7 +125,8 @@ def test_few_lines_of_single_elements_are_written_by_programs_with_all_columns()
 @pytest.mark.parametrize(
     ("stride", "more", "tile"),
     [
-        (4, {"dtype": "float16"}, (64, 64, 4)),
+        (4, {"dtype": "float16"}, (128, 64, 8)),
+        (4, {"dtype": "float16", "batch": 2}, (64, 64, 4)),  # too few programs of 128 rows
         (4, {"dtype": "float32", "tf32": True}, (32, 128, 4)),
         (8, {"dtype": "bfloat16"}, (32, 64, 1)),  # the height is split
         (8, {"dtype": "float32", "tf32": True}, (32, 128, 4)),
