@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import json
 import math
 import multiprocessing
@@ -51,8 +52,6 @@ LEAST = {"float16": 3.7e-4, "bfloat16": 3.0e-3, "float32": 2.0**-22, "tf32": 1.7
 # Elements of an output below which its norm, and that of its error, is a matter of chance.
 FEW = 16
 SIZES_A_SPEC = 8
-# How many specifications have lines of whole words, which a schedule of their own is for.
-WHOLE_LINES = 0.15
 ORACLES_AGREE = 1e-9
 # More specifications than any run gets to.
 MOST = 100_000
@@ -208,11 +207,11 @@ def scattered(
     return op.apply_reference(y, extra["activation"], None if slope is None else slope.double())
 
 
-def work(seed: int) -> list[Result]:
+def work(seed: int, whole_lines: float) -> list[Result]:
     """Draw one specification and compare it in several sizes."""
     rng = random.Random(seed)
     torch.set_num_threads(1)
-    whole = rng.random() < WHOLE_LINES
+    whole = rng.random() < whole_lines
     spec = draw_whole_lines(rng) if whole else draw_spec(rng, rng.choice(RANGES))
     mode = rng.choice(sorted(FACTOR))
     torch.manual_seed(seed)
@@ -224,7 +223,7 @@ def work(seed: int) -> list[Result]:
         return [Result(mode, "error", 0, 0, False, text, text)]
 
 
-def sweep(first_seed: int, jobs: int, seconds: float) -> list[Result]:
+def sweep(first_seed: int, jobs: int, seconds: float, whole_lines: float) -> list[Result]:
     """What the processes find until the time is over; specifications under way then are dropped.
 
     An error of CUDA ends it too: the process that met it computes nothing any more.
@@ -232,7 +231,8 @@ def sweep(first_seed: int, jobs: int, seconds: float) -> list[Result]:
     results: list[Result] = []
     deadline = time.monotonic() + seconds
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        found = pool.imap_unordered(work, range(first_seed, first_seed + MOST))
+        draw = functools.partial(work, whole_lines=whole_lines)
+        found = pool.imap_unordered(draw, range(first_seed, first_seed + MOST))
         while (left := deadline - time.monotonic()) > 0:
             try:
                 results += found.next(timeout=left)
@@ -249,9 +249,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--jobs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--whole-lines", type=float, default=0.15, help="share of specifications with whole lines"
+    )
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    results = sweep(args.seed * MOST, args.jobs, args.seconds)
+    results = sweep(args.seed * MOST, args.jobs, args.seconds, args.whole_lines)
     bad = [r for r in results if not r.ok]
     for r in bad[:12]:
         print(f"FAILED {r.mode} error {r.error:.2e} library {r.library:.2e}\n   {r.case}")
