@@ -68,8 +68,9 @@ def _word(
     first = at + POSITION * x_w
     if at.dtype == tl.int64:
         channel, own = channel.to(tl.int64), own.to(tl.int64)
-    # Adding 0, of no known alignment, keeps the claim of contiguity from widening an access.
-    none = tl.minimum(m_w, 0)[:, None, None]
+    # Adding 0, of no known alignment, keeps the claim of contiguity from widening an access; of
+    # the positions alone it is known that they are even.
+    none = tl.minimum(m_w + 1, 0)[:, None, None]
     if X_VECTOR > 1:
         pointer = x.to(tl.pointer_type(tl.uint32), bitcast=True)
         offsets = (first // 2)[:, None, None] + own * (x_c // 2) + none

@@ -30,6 +30,7 @@ DEPTHWISE = ConvTransposeSpec(64, 64, 64, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1)
 ODD_LINES = ConvTransposeSpec(32, 32, 1, (5, 5), (3, 3), (1, 1), (2, 2), (2, 2), (0, 0)).canonical()
 DENSE = ConvTransposeSpec(64, 32, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)).canonical()
 NARROWER = replace(DENSE, in_channels=32)
+ALONG = ConvTransposeSpec(128, 64, 1, (4,), (2,), (1,), (1,), (1,), (0,))
 LARGE = ConvTransposeSpec(64, 32, 1, (5, 5), (2, 2), (1, 1), (2, 2), (2, 2), (1, 1)).canonical()
 ODD_CHANNELS = ConvTransposeSpec(
     16, 3, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)
@@ -44,13 +45,16 @@ WORD = {True: 8, False: 4}  # elements of x that a load reads
 UNIT = {True: "c", False: "w"}  # the axis with stride 1
 
 
-def compiled(problem: Problem, schedule: Schedule, absent: dict) -> triton.compiler.CompiledKernel:
-    """The kernel without the operands that are absent."""
+def compiled(
+    problem: Problem, schedule: Schedule, absent: dict, gaps: bool = False
+) -> triton.compiler.CompiledKernel:
+    """The kernel without the operands that are absent, and with gaps between elements of x."""
     last = problem.channels_last_in
     call = launch.Call(problem, schedule, NONE)
-    _, constants = launch.launch_constants(call, False, 1 if schedule.flat else WORD[last])
+    single = schedule.flat or gaps
+    _, constants = launch.launch_constants(call, False, 1 if single else WORD[last])
     constants = constants | absent | {"x_d": 0, "y_d": 0}  # the dictionary is kept there
-    constants |= {f"x_{UNIT[last]}": 1, f"y_{UNIT[last]}": 1}
+    constants |= {f"y_{UNIT[last]}": 1} | ({} if gaps else {f"x_{UNIT[last]}": 1})
     function = launch.kernel(schedule)
     names = function.arg_names
     pointers = ("x", "w", "bias", "residual", "y")
@@ -58,6 +62,8 @@ def compiled(problem: Problem, schedule: Schedule, absent: dict) -> triton.compi
     signature = {n: "constexpr" if n in constants else kinds[n] for n in names}
     values = {(i,): constants[n] for i, n in enumerate(names) if n in constants}
     aligned = [n for n in names if n in pointers or re.fullmatch("[xy]_.", n)]
+    if gaps:
+        aligned.remove("x_w")
     attributes = {
         (i,): [["tt.divisibility", 16]]
         for i, n in enumerate(names)
@@ -76,7 +82,8 @@ def report(
     residual: bool = False,
     bias: bool = True,
     forced: Schedule | None = None,
-    sizes: tuple[int, int] = (64, 64),
+    sizes: tuple[int, ...] = (64, 64),
+    gaps: bool = False,
 ) -> dict:
     """What the kernel of one layout holds; sizes and strides are multiples of 16."""
     problem = Problem(spec, 32, sizes, "float16", last, last)
@@ -84,7 +91,7 @@ def report(
     absent = {"slope": None}
     absent |= {} if residual else {"residual": None}
     absent |= {} if bias else {"bias": None}
-    made = compiled(problem, schedule, absent)
+    made = compiled(problem, schedule, absent, gaps)
     ptx = made.asm["ptx"]
     counts = {key: len(re.findall(pattern, ptx)) for key, pattern in PATTERNS.items()}
     return counts | {
@@ -112,6 +119,8 @@ if __name__ == "__main__":
         "walk in words, residual": report(LARGE, False, True, sizes=(128, 128)),
         "walk in thirds": report(ODD_LINES, False, sizes=(128, 128)),
         "walk in thirds, residual": report(ODD_LINES, False, True, sizes=(128, 128)),
+        "walk along one axis": report(ALONG, False, sizes=(8192,)),
+        "walk with gaps": report(ALONG, False, sizes=(8192,), gaps=True),
         "direct": report(DEPTHWISE, True),
         "tiles ahead": report(DENSE, True, forced=AHEAD),
         "lines": report(DEPTHWISE, False),

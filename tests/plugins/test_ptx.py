@@ -84,6 +84,13 @@ def test_a_walk_over_nchw_lines_takes_no_shared_memory_for_them(kernels):
     assert more["words"] - bare["words"] == 16  # and so is the residual read
 
 
+@pytest.mark.parametrize("name", ["walk along one axis", "walk with gaps"])
+def test_a_walk_along_one_axis_keeps_nothing_but_weights_in_shared_memory(kernels, name):
+    assert kernels[name]["kind"] == WALK
+    assert kernels[name]["shared"] <= kernels[name]["estimated"]
+    assert kernels[name]["barriers"] == 1
+
+
 def test_a_walk_of_three_phases_stores_neighbouring_words_and_spills_nothing(kernels):
     bare, more = kernels["walk in thirds"], kernels["walk in thirds, residual"]
     for kernel in (bare, more):
@@ -106,7 +113,7 @@ def test_lines_are_written_in_wide_words_and_nothing_spills(kernels):
 
 def test_no_kernel_takes_more_shared_memory_than_estimated(kernels):
     estimated = {k: v for k, v in kernels.items() if v["estimated"] is not None}
-    assert len(estimated) == 12
+    assert len(estimated) == 14
     for name, kernel in estimated.items():
         assert kernel["shared"] <= kernel["estimated"], name
 
