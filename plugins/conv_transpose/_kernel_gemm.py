@@ -68,7 +68,6 @@ def gemm_kernel(
     AXIS_D: tl.constexpr,
     AXIS_H: tl.constexpr,
     AXIS_W: tl.constexpr,
-    GROUPS: tl.constexpr,
     C_IN: tl.constexpr,  # of a group
     C_OUT: tl.constexpr,  # of a group
     ROWS_PAD: tl.constexpr,
@@ -114,12 +113,9 @@ def gemm_kernel(
     pid = pid // SPLIT_D
     tile_n = pid % TILES_N
     pid = pid // TILES_N
-    tile_m = pid
-    group = 0
-    if GROUPS > 1:
-        tiles_m = tl.cdiv(rows, BLOCK_M)
-        tile_m = pid % tiles_m
-        group = pid // tiles_m
+    tiles_m = tl.cdiv(rows, BLOCK_M)
+    tile_m = pid % tiles_m
+    group = pid // tiles_m
 
     block_d, shift_d, count_d = program_taps(phase_d, AXIS_D)
     block_h, shift_h, count_h = program_taps(phase_h, AXIS_H)

@@ -188,7 +188,6 @@ def _gemm(call: Call) -> Constants:
     problem, schedule = call.problem, call.schedule
     single = not problem.channels_last_out and vector_width(problem, schedule) == 1
     return {
-        "GROUPS": problem.spec.group,
         "BLOCK_N": schedule.block_n,
         "FLAT": schedule.flat,
         "BY_ROW": single and problem.element_bytes == 2,
