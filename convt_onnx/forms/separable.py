@@ -37,7 +37,7 @@ Floats = npt.NDArray[np.float64]
 
 # 4 MiB of float32: images so large have far more zeros than taps.
 MAX_BANDS = 1 << 20
-# Of the largest tap of a channel; what float32 rounds a product to.
+# Of the largest tap of a channel, and of all its taps together; what float32 rounds a product to.
 TOLERANCE = float(np.finfo(np.float32).eps)
 
 
@@ -74,7 +74,11 @@ def _factors(weight: ConstantOperand) -> tuple[Floats, Floats] | None:
     """[C, K_1] and [C, K_2] whose products are the kernels, None where there are none.
 
     The column and the row of the largest tap: where the kernel is a product, they are multiples of
-    its factors.
+    its factors. The rows, which x meets first, keep the size of the taps: what comes between the
+    products is then a part of the output's sums and overflows where those do.
+
+    A kernel of many taps below the tolerance could be none of them by its factors, which inputs of
+    one sign would add up; so the errors of a channel are also measured together.
     """
     kernels = weight.array().astype(np.float64)[:, 0]
     channels = np.arange(len(kernels))
@@ -83,10 +87,14 @@ def _factors(weight: ConstantOperand) -> tuple[Floats, Floats] | None:
     pivot = kernels[channels, i, j]
     if not np.isfinite(kernels).all():
         return None
-    column = kernels[channels, :, j]
-    row = kernels[channels, i] / np.where(pivot == 0, 1, pivot)[:, None]
-    error = np.abs(kernels - column[:, :, None] * row[:, None]).max(axis=(1, 2))
-    return (column, row) if (error <= TOLERANCE * np.abs(pivot)).all() else None
+    column = kernels[channels, :, j] / np.where(pivot == 0, 1, pivot)[:, None]
+    row = kernels[channels, i]
+    error = np.abs(kernels - column[:, :, None] * row[:, None])
+    within = [
+        measure(error, axis=(1, 2)) <= TOLERANCE * measure(np.abs(kernels), axis=(1, 2))
+        for measure in (np.max, np.sum)
+    ]
+    return (column, row) if np.all(within) else None
 
 
 def _band(axis: Axis, length: int, taps: Floats) -> Floats:

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convt_onnx.forms import FORMS, Setting
+from convt_onnx.reference import conv_transpose
 from convt_onnx.spec import ConvTransposeSpec
 
 from .cpu_cases import case_of, spec
-from .drawn import Drawn, applicable, build, compare, lowered
+from .drawn import Drawn, applicable, build, compare, lowered, run
 from .lowering import initializers, refusals
 
 
@@ -206,3 +207,35 @@ def test_a_kernel_has_to_be_a_product_up_to_rounding(change, reason):
 
     case = like(separable(DEPTHWISE, (5, 6)), Changed)
     assert refused(case) == reason
+
+
+def test_small_taps_together_are_no_rounding():
+    """Each below the tolerance of the largest tap; all of them change an output by 1e-4."""
+
+    @dataclass(frozen=True)
+    class Peak(Separable):
+        def arrays(self, sizes, batch):
+            arrays = super().arrays(sizes, batch)
+            w = np.full_like(arrays["w"], 1e-7)
+            w[:, 0, 3, 5] = 1
+            return arrays | {"w": w}
+
+    case = like(separable(spec(2, (4, 4), 4, k=32, s=1, p=0), (5, 6)), Peak)
+    assert refused(case) == "CT324"
+
+
+@pytest.mark.parametrize(("inputs", "taps"), [(3e38, 1e-4), (1e-38, 1e5)])
+def test_no_more_overflow_or_underflow_than_in_the_node(inputs, taps):
+    @dataclass(frozen=True)
+    class Large(Separable):
+        def arrays(self, sizes, batch):
+            arrays = super().arrays(sizes, batch)
+            x = np.full_like(arrays["x"], inputs)
+            return {"x": x, "w": np.full_like(arrays["w"], taps)}
+
+    case = like(separable(spec(2, (4, 4), 4), (5, 6), bias=False), Large)
+    made = lowered(case, ["separable"])
+    arrays = case.arrays(case.sizes, 2)
+    wanted = conv_transpose(arrays["x"], arrays["w"], None, case.spec)
+    got = run(case, made, {"x": arrays["x"]})["y_separable"]
+    np.testing.assert_allclose(got, wanted, rtol=1e-5)
