@@ -16,6 +16,7 @@ from convt_onnx.passes.neighbours_absorb import (
     read_elsewhere,
     readers,
     tail_of,
+    without_casts,
 )
 from convt_onnx.passes.neighbours_affine import NEIGHBOURS, Affine, Reader
 from convt_onnx.passes.neighbours_parameters import Parameters, Writer
@@ -36,7 +37,7 @@ class FoldNeighbours(Pass):
         5. y - c                  ->  b - c
         6. c - y                  ->  -w, c - b
         7. f(Transpose(y))        ->  Transpose(f(y)), f one of these along the channels
-        8. f(Cast(y))             ->  Cast(f(y)) to the type that y has (Keras)
+        8. f(Cast(y))             ->  f(y), a Cast to the type that y has (Keras)
 
     Output channel m of group g is w[g's input channels, m] and b[g * M + m]. Values are computed
     in float64 and rounded once. Other readers of the weight keep it; nodes that scale it alike
@@ -92,6 +93,7 @@ class FoldNeighbours(Pass):
             if refusal is not None:
                 self.miss(found.path, refusal.id, f"{node.op_type}: {refusal.detail}")
                 return
+            tail = without_casts(found, tail)
             absorb(found, tail, node)
             writer.rename(v for v in tail.between if v not in renamed)
             renamed.update(tail.between)

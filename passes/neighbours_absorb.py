@@ -68,6 +68,23 @@ def read_elsewhere(found: FoundNode, tail: Tail) -> bool:
     return tail.value.is_graph_output() or len(nodes) != 1 or not same_graph
 
 
+def without_casts(found: FoundNode, tail: Tail) -> Tail:
+    """The same end, after its Casts, which change nothing, are taken out.
+
+    ONNX Runtime takes them out of the middle of a graph but not before an output, where one of
+    them may now stand: it would copy, or refuse attributes of Casts to float8.
+    """
+    for value in (*tail.between, tail.value):
+        cast = value.producer()
+        if cast is None or cast.graph is None or not is_standard(cast, "Cast"):
+            continue
+        (before,) = cast.inputs
+        if before is not None:
+            value.replace_all_uses_with(before)
+            cast.graph.remove(cast, safe=True)
+    return tail_of(found)
+
+
 def absorb(found: FoundNode, tail: Tail, behind: ir.Node) -> None:
     """Remove the node behind; its output's name, type and readers become those of the value."""
     node, old = found.node, behind.outputs[0]
