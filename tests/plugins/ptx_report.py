@@ -30,7 +30,7 @@ DEPTHWISE = ConvTransposeSpec(64, 64, 64, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1)
 ODD_LINES = ConvTransposeSpec(32, 32, 1, (5, 5), (3, 3), (1, 1), (2, 2), (2, 2), (0, 0)).canonical()
 DENSE = ConvTransposeSpec(64, 32, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)).canonical()
 NARROWER = replace(DENSE, in_channels=32)
-ALONG = ConvTransposeSpec(128, 64, 1, (4,), (2,), (1,), (1,), (1,), (0,))
+ALONG = ConvTransposeSpec(64, 32, 1, (4,), (2,), (1,), (1,), (1,), (0,))
 LARGE = ConvTransposeSpec(64, 32, 1, (5, 5), (2, 2), (1, 1), (2, 2), (2, 2), (1, 1)).canonical()
 ODD_CHANNELS = ConvTransposeSpec(
     16, 3, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1)
