@@ -117,7 +117,7 @@ def _emit(native: bool, em: Emitter, node: ConvTransposeNode, setting: Setting) 
     return em.reshape(y, [-1, spec.out_channels, *spec.output_sizes(sizes)])
 
 
-def _taps(axis: Axis, length: int) -> npt.NDArray[np.int64]:
+def band_taps(axis: Axis, length: int) -> npt.NDArray[np.int64]:
     """[L_1, O_1]: the tap that a row of the input has at a row of the output, -1 for none."""
     i, o = np.ogrid[:length, : axis.output_length(length)]
     tap, rest = np.divmod(o + axis.begin - i * axis.stride, axis.dilation)
@@ -129,10 +129,11 @@ def _band(
 ) -> Operand:
     """[C_in, M, *K] -> [C_in * L_1, M * O_1, K_2, K_3]."""
     axis, shape = next(spec.axes()), _band_spec(spec, length).weight_shape
+    taps = band_taps(axis, length)
     if not isinstance(weight, ConstantOperand):
-        band = _band_at_run_time(em, weight.value, spec, _taps(axis, length))
+        band = _band_at_run_time(em, weight.value, spec, taps)
         return RuntimeOperand(band, shape, overridable=False)
-    tensor = ir.Tensor(_band_array(weight.array(), _taps(axis, length)).reshape(shape), name=None)
+    tensor = ir.Tensor(_band_array(weight.array(), taps).reshape(shape), name=None)
     if native:
         key = (weight.value, "band", axis, length)
         return ConstantOperand(em.shared(key, tensor.numpy, "weight"), tensor)
@@ -205,17 +206,15 @@ def _work(native: bool, spec: ConvTransposeSpec, batch: int, sizes: Sequence[int
     return Work(done.macs, done.elements + 2 * read + 2 * written)
 
 
-BANDS = Form(
-    "bands",
-    "three axes: ConvTranspose over two, rows of the first as channels",
-    lambda node, setting: _check("bands", True, node, setting),
-    lambda em, node, setting: _emit(True, em, node, setting),
-    lambda spec, batch, sizes: _work(True, spec, batch, sizes),
-)
-BANDS_PHASES = Form(
-    "bands-phases",
-    "three axes: convolutions over two, rows of the first as channels",
-    lambda node, setting: _check("bands-phases", False, node, setting),
-    lambda em, node, setting: _emit(False, em, node, setting),
-    lambda spec, batch, sizes: _work(False, spec, batch, sizes),
-)
+def _form(name: str, operators: str, *, native: bool) -> Form:
+    return Form(
+        name,
+        f"three axes: {operators} over two, rows of the first as channels",
+        lambda node, setting: _check(name, native, node, setting),
+        lambda em, node, setting: _emit(native, em, node, setting),
+        lambda spec, batch, sizes: _work(native, spec, batch, sizes),
+    )
+
+
+BANDS = _form("bands", "ConvTranspose", native=True)
+BANDS_PHASES = _form("bands-phases", "convolutions", native=False)

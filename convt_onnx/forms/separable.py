@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from convt_onnx.forms.bands import band_taps
 from convt_onnx.forms.base import Form, Setting, Work
 from convt_onnx.forms.fused import check_kernels
 from convt_onnx.forms.weights import bias_column
@@ -100,10 +101,8 @@ def _factors(weight: ConstantOperand) -> tuple[Floats, Floats] | None:
 def _band(axis: Axis, length: int, taps: Floats) -> Floats:
     """[C, K] -> [C, O, L]; [O, L] where all channels have the same taps."""
     taps = taps[:1] if (taps == taps[0]).all() else taps
-    o, i = np.ogrid[: axis.output_length(length), :length]
-    tap, rest = np.divmod(o + axis.begin - i * axis.stride, axis.dilation)
-    hit = (rest == 0) & (tap >= 0) & (tap < axis.kernel)
-    band = np.where(hit, taps[:, np.where(hit, tap, 0)], 0)
+    tap = band_taps(axis, length).T
+    band = np.where(tap < 0, 0, taps[:, tap])
     return band[0] if len(band) == 1 else band
 
 
