@@ -6,6 +6,7 @@ import platform
 
 import onnx
 import onnxruntime as ort
+from hypothesis import strategies as st
 
 from convt_onnx.spec import ConvTransposeSpec
 
@@ -38,6 +39,37 @@ def case_of(each, sizes, open_sizes="static", **changed):
         "seed": 3,
     }
     return Drawn(**(fields | changed))
+
+
+def triples(least, most):
+    return st.tuples(*[st.integers(least, most)] * 3)
+
+
+@st.composite
+def cases_of_three_axes(draw, opsets):
+    """Sizes known, the batch open or not."""
+    strides = draw(triples(1, 3))
+    group, ci, m = draw(st.sampled_from([(1, 3, 2), (1, 8, 1), (2, 2, 3), (3, 1, 2), (2, 8, 4)]))
+    each = ConvTransposeSpec(
+        in_channels=group * ci,
+        out_channels=group * m,
+        group=group,
+        kernel=draw(triples(1, 4)),
+        strides=strides,
+        dilations=draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 3), (2, 3, 2)])),
+        pads_begin=draw(triples(0, 3)),
+        pads_end=draw(triples(0, 3)),
+        output_padding=tuple(draw(st.integers(0, s - 1)) for s in strides),
+    ).canonical()
+    return case_of(
+        each,
+        tuple(a.least_length + draw(st.integers(0, 2)) for a in each.axes()),
+        draw(st.sampled_from(["static", "batch"])),
+        bias=draw(st.booleans()),
+        opset=draw(st.sampled_from(opsets)),
+        run_time_weight=draw(st.booleans()),
+        seed=draw(st.integers(0, 1000)),
+    )
 
 
 def assert_right(case, *forms):

@@ -10,7 +10,6 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
 
 from convt_onnx.decide import Choice, decide, setting_for
 from convt_onnx.forms import FORMS, Setting
@@ -21,46 +20,15 @@ from convt_onnx.reference import conv_transpose
 from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.targets import get_target
 
-from .cpu_cases import assert_right, case_of, spec
+from .cpu_cases import assert_right, case_of, cases_of_three_axes, spec
 from .drawn import applicable, build, compare, lowered
 from .lowering import initializers, refusals
 
 BANDS = ["bands", "bands-phases"]
 
 
-def triples(least, most):
-    return st.tuples(*[st.integers(least, most)] * 3)
-
-
-@st.composite
-def cases(draw):
-    """Three axes, sizes known."""
-    strides = draw(triples(1, 3))
-    group, ci, m = draw(st.sampled_from([(1, 3, 2), (1, 8, 1), (2, 2, 3), (3, 1, 2), (2, 8, 4)]))
-    each = ConvTransposeSpec(
-        in_channels=group * ci,
-        out_channels=group * m,
-        group=group,
-        kernel=draw(triples(1, 4)),
-        strides=strides,
-        dilations=draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 3), (2, 3, 2)])),
-        pads_begin=draw(triples(0, 3)),
-        pads_end=draw(triples(0, 3)),
-        output_padding=tuple(draw(st.integers(0, s - 1)) for s in strides),
-    ).canonical()
-    return case_of(
-        each,
-        tuple(a.least_length + draw(st.integers(0, 2)) for a in each.axes()),
-        draw(st.sampled_from(["static", "batch"])),
-        bias=draw(st.booleans()),
-        opset=draw(st.sampled_from([1, 5, 7, 9, 11, 13, 17, 18, 20, 22, 24])),
-        run_time_weight=draw(st.booleans()),
-        seed=draw(st.integers(0, 1000)),
-    )
-
-
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
-@given(cases())
+@given(cases_of_three_axes(opsets=[1, 5, 7, 9, 11, 13, 17, 18, 20, 22, 24]))
 def test_bands_equal_the_oracle(case):
     names = [n for n in BANDS if n in applicable(case)]
     assert names == BANDS[: 1 if case.run_time_weight else 2] or case.opset < 4

@@ -137,11 +137,14 @@ def test_a_channel_of_zeros_and_one_channel_alone():
             arrays["w"][1] = 0
             return arrays
 
-    for one in (
-        like(case, Zeros),
-        separable(spec(2, (1, 1)), (4, 3)),
-    ):
-        compare(one, lowered(one, ["separable"]), ["separable"], one.sizes, 2)
+    for one, none in ((like(case, Zeros), [1]), (separable(spec(2, (1, 1)), (4, 3)), [])):
+        made = lowered(one, ["separable"])
+        height, width = one.spec.output_sizes(one.sizes)
+        columns = initializers(made)[made.graph.node[0].input[1]].reshape(-1, 3, width)
+        rows = initializers(made)[made.graph.node[1].input[0]].reshape(-1, height, 4)
+        products = np.einsum("coi,cjp->coijp", rows, columns)
+        assert np.flatnonzero(~products.any(axis=(1, 2, 3, 4))).tolist() == none
+        compare(one, made, ["separable"], one.sizes, 2)
 
 
 def test_an_empty_batch_stays_empty():
