@@ -7,7 +7,7 @@ form as `optimize --tune` does. Times are kept in a cache folder: a second run m
 new. Then the coefficients are fitted (non-negative least squares on relative errors), and what a
 form must gain before it replaces the node is chosen. The error is stated out of sample: nodes are
 split into folds by geometry, and each fold is predicted by what was fitted to and chosen by the
-others alone. `--write` puts the table into the package.
+others alone. `--write` puts the table into the package, for processors of this kind.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from convt_onnx.passes.lower import Lower
 from convt_onnx.prediction.features import node_features
 from convt_onnx.prediction.predictor import Predictor
 from convt_onnx.prediction.table import TABLE_PATH
+from convt_onnx.prediction.vectors import vectors_here
 from convt_onnx.targets import get_target
 from convt_onnx.tuning.cache import TimingCache
 from convt_onnx.tuning.jobs import Job, Weighed
@@ -102,7 +103,8 @@ def measure(job: Job, cache: Path, threads: int, seconds: float) -> Iterator[Row
     name = json.dumps([job.key["spec"], job.key["x_shapes"], job.key["dtype"], job.key["opset"]])
     keep = heat[job.forms[0]].time
     for form, m in heat.items():
-        features = node_features(job.node, form, job.setting, TARGET, job.shapes[0], job.activation)
+        where = (job.setting, TARGET, job.shapes[0], vectors_here())
+        features = node_features(job.node, form, *where, job.activation)
         if keep is None or m.speedup is None or features is None:
             continue
         # The ratio of paired runs, not of medians: it does not see the machine change its speed.
@@ -171,7 +173,8 @@ def main(
         "nanoseconds": {n: {k: float(f"{x:.4g}") for k, x in fit(rows[n]).items()} for n in counts},
     }
     if write:
-        TABLE_PATH.write_text(json.dumps(document, indent=1) + "\n")
+        tables = {**json.loads(TABLE_PATH.read_text()), vectors_here().name: document}
+        TABLE_PATH.write_text(json.dumps(tables, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,17 +6,37 @@ import ctypes
 import importlib.metadata
 import os
 import platform
+from functools import cache
 from pathlib import Path
+
+CPU_INFO = Path("/proc/cpuinfo")
+# What tells processors of one name apart there.
+NUMBERS = {"family": "cpu family", "model": "model"}
 
 
 def processor() -> str:
-    """The processor's name."""
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    """The processor's name, and what tells it from others that a virtual machine names the same."""
+    facts = _cpu_facts()
+    name = facts.get("model name", platform.processor() or platform.machine())
+    known = [f"{n} {facts[key]}" for n, key in NUMBERS.items() if key in facts]
+    if has_avx512():
+        known.append("AVX-512")
+    return f"{name} ({', '.join(known)})" if known else name
+
+
+def has_avx512() -> bool:
+    """Whether the processor has AVX-512F, as far as /proc/cpuinfo tells."""
+    return "avx512f" in _cpu_facts().get("flags", "").split()
+
+
+@cache
+def _cpu_facts() -> dict[str, str]:
+    """What /proc/cpuinfo says of the first processor."""
+    if not CPU_INFO.is_file():
+        return {}
+    lines = CPU_INFO.read_text().partition("\n\n")[0].splitlines()
+    pairs = (line.partition(":") for line in lines)
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def gpu() -> str:

@@ -16,6 +16,7 @@ from convt_onnx.graph.operands import operand_kind
 from convt_onnx.prediction.cuda_rules import by_rule
 from convt_onnx.prediction.features import node_features
 from convt_onnx.prediction.table import cost_table
+from convt_onnx.prediction.vectors import Vectors, vectors_here
 from convt_onnx.reasons import Refusal
 from convt_onnx.targets import Target
 
@@ -31,10 +32,12 @@ class Predictor:
         target: Where the model is to run; what ONNX Runtime's CPU provider does is computed, of
             its CUDA provider a few rules are known.
         threads: Threads that it may use; 0 is its default.
+        vectors: The processor that it is to run on.
     """
 
     target: Target
     threads: int = 0
+    vectors: Vectors = field(default_factory=vectors_here)
     _known: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def applied(
@@ -66,7 +69,7 @@ class Predictor:
         )
         decision = replace(decision, candidates=candidates)
         best = min(expected, key=lambda form: expected[form])
-        switch = cost_table().switch(self.threads)
+        switch = cost_table(self.vectors).switch(self.threads)
         if best == "keep" or not switch.pays(expected["keep"], expected[best]):
             return decision
         return replace(decision, form=best, reason=Refusal("CT204"))
@@ -96,6 +99,6 @@ class Predictor:
         x_shape: Sequence[int],
     ) -> Iterator[tuple[str, float]]:
         for form in forms:
-            counts = node_features(node, form, setting, self.target, x_shape)
+            counts = node_features(node, form, setting, self.target, x_shape, self.vectors)
             if counts is not None:
-                yield form, cost_table().micros(counts, self.threads)
+                yield form, cost_table(self.vectors).micros(counts, self.threads)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from convt_onnx.prediction.vectors import Vectors
+
 TABLE_PATH = Path(__file__).with_name("ort_cpu.json")
 
 
@@ -60,9 +62,9 @@ class CostTable:
 
 
 @cache
-def cost_table() -> CostTable:
-    """The table that comes with the package."""
-    document = json.loads(TABLE_PATH.read_text())
+def cost_table(vectors: Vectors) -> CostTable:
+    """The table that comes with the package, for that kind of processor."""
+    document = json.loads(TABLE_PATH.read_text())[vectors.name]
     tables = {int(n): dict(table) for n, table in document["nanoseconds"].items()}
     switches = {int(n): Switch(**switch) for n, switch in document["switch"].items()}
     return CostTable(tables, switches, document["environment"])

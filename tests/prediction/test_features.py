@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
+import onnx
 import onnx_ir as ir
+import onnxruntime as ort
 import pytest
 
 from convt_onnx.decide import setting_for
 from convt_onnx.graph.node import find_nodes, read_node
 from convt_onnx.prediction.features import features, node_features
+from convt_onnx.prediction.vectors import AVX2, AVX512, vectors_here
 from convt_onnx.targets import get_target
 
 from ..graph.building import array, model
 
 CPU = get_target("ort-cpu")
+X86 = platform.machine() in ("x86_64", "AMD64")
 
 
-def counted(text, **arrays):
-    return features(ir.from_proto(model(text, **arrays)))
+def counted(text, vectors=AVX2, **arrays):
+    return features(ir.from_proto(model(text, **arrays)), vectors)
 
 
 def test_a_transposed_convolution_is_a_product_and_columns():
@@ -29,6 +35,7 @@ def test_a_transposed_convolution_is_a_product_and_columns():
     rows, positions, depth, times = 4 * 3 * 2, 5 * 7, 3, 2 * 2
     padded = 48
     assert counts == {
+        "runs": 1,
         "calls": 1,
         "streamed": 0,
         "gemm_macs": times * rows * padded * depth,
@@ -38,6 +45,9 @@ def test_a_transposed_convolution_is_a_product_and_columns():
         "gemm_calls": times,
         "spread": 0,
         "col2im_2d": times * rows * positions,
+        "col2im_2d_rows": times * rows * 5,
+        "col2im_2d_strided": times * rows * positions,
+        "col2im_lines": times * rows * positions * 2 // 16,
     }
 
 
@@ -75,26 +85,58 @@ def test_a_product_needs_no_columns():
     assert not any(name.startswith("im2col") for name in counts)
 
 
-@pytest.mark.parametrize(
-    ("channels", "group", "weight", "kind"),
-    [
-        (16, 1, (24, 16, 3, 3), "blocked_macs"),
-        (3, 1, (24, 3, 3, 3), "blocked_macs"),
-        (12, 1, (24, 12, 3, 3), "blocked_macs"),
-        (18, 1, (24, 18, 3, 3), "gemm_macs"),
-        (32, 32, (32, 1, 3, 3), "blocked_depthwise_macs"),
-        (21, 21, (21, 1, 3, 3), "gemm_macs"),
-        (32, 2, (32, 16, 3, 3), "blocked_macs"),
-        (32, 4, (16, 8, 3, 3), "gemm_macs"),
-    ],
-)
-def test_which_convolutions_take_the_blocked_layout(channels, group, weight, kind):
+def test_columns_without_a_stride_are_added_in_runs():
+    text = """g (float[1,6,5,7] x) => (float[A,B,C,D] y) {
+      y = ConvTranspose <strides=[2,1]> (x, w) }"""
+    counts = counted(text, w=array(6, 4, 3, 2))
+    assert counts["col2im_2d_rows"] == 4 * 3 * 2 * 5
+    assert "col2im_2d_strided" not in counts
+
+
+BLOCKED = [
+    # Input channels, groups, weight, and what is counted in blocks of 8 and of 16.
+    (16, 1, (24, 16, 3, 3), "blocked_macs", "blocked_macs"),
+    (3, 1, (24, 3, 3, 3), "blocked_macs", "blocked_macs"),
+    (12, 1, (24, 12, 3, 3), "blocked_macs", "blocked_macs"),
+    (13, 1, (12, 13, 3, 3), "gemm_macs", "blocked_macs"),
+    (18, 1, (24, 18, 3, 3), "gemm_macs", "gemm_macs"),
+    (32, 32, (32, 1, 3, 3), "blocked_depthwise_macs", "blocked_depthwise_macs"),
+    (12, 12, (12, 1, 3, 3), "blocked_depthwise_macs", "blocked_depthwise_macs"),
+    (21, 21, (21, 1, 3, 3), "gemm_macs", "gemm_macs"),
+    (12, 12, (24, 1, 3, 3), "gemm_macs", "gemm_macs"),
+    (16, 2, (16, 8, 3, 3), "blocked_macs", "gemm_macs"),
+    (32, 2, (32, 16, 3, 3), "blocked_macs", "blocked_macs"),
+    (32, 2, (40, 16, 3, 3), "gemm_macs", "gemm_macs"),
+    (32, 4, (16, 8, 3, 3), "gemm_macs", "gemm_macs"),
+]
+
+
+@pytest.mark.parametrize(("channels", "group", "weight", "narrow", "wide"), BLOCKED)
+def test_which_convolutions_take_the_blocked_layout(channels, group, weight, narrow, wide):
     text = (
         f"g (float[1,{channels},9,8] x) => (float[A,B,C,D] y) {{ y = Conv <group={group}> (x, w) }}"
     )
-    counts = counted(text, w=array(*weight))
-    found = {n for n in counts if n in ("blocked_macs", "gemm_macs", "blocked_depthwise_macs")}
-    assert found == {kind}
+    for vectors, kind in ((AVX2, narrow), (AVX512, wide)):
+        counts = counted(text, vectors, w=array(*weight))
+        found = {n for n in counts if n in ("blocked_macs", "gemm_macs", "blocked_depthwise_macs")}
+        assert found == {kind}
+
+
+@pytest.mark.skipif(not X86, reason="the kinds of processors are those of x86")
+@pytest.mark.parametrize(("channels", "group", "weight", "narrow", "wide"), BLOCKED)
+def test_onnx_runtime_takes_the_same_convolutions(tmp_path, channels, group, weight, narrow, wide):
+    text = (
+        f"g (float[1,{channels},9,8] x) => (float[A,B,C,D] y) {{ y = Conv <group={group}> (x, w) }}"
+    )
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    made = model(text, w=array(*weight)).SerializeToString()
+    ort.InferenceSession(made, options, providers=["CPUExecutionProvider"])
+    taken = onnx.load(options.optimized_model_filepath).graph.node
+    blocked = any(n.op_type == "ReorderOutput" for n in taken)
+    expected = {"avx2": narrow, "avx512": wide}[vectors_here().name]
+    assert blocked == expected.startswith("blocked")
 
 
 def test_a_weight_at_run_time_is_not_taken_to_the_blocked_layout():
@@ -138,7 +180,7 @@ def transposed(shape, perm, kind="float"):
     counts = counted(
         f"g ({kind}[{sizes}] x) => ({kind}[A,B,C,D] y) {{ y = Transpose <perm={perm}> (x) }}"
     )
-    return {n: c for n, c in counts.items() if c and n != "calls"}
+    return {n: c for n, c in counts.items() if c and n not in ("runs", "calls")}
 
 
 @pytest.mark.parametrize(
@@ -227,7 +269,7 @@ def test_every_form_of_a_node_has_counts():
     node, opset = node_of(UP, w=array(4, 8, 4, 4))
     setting = setting_for(opset, CPU, node.dtype)
     for form in ("keep", "phases", "phases-split", "overlap-add", "zero-insertion"):
-        counts = node_features(node, form, setting, CPU, (1, 4, 6, 7))
+        counts = node_features(node, form, setting, CPU, (1, 4, 6, 7), AVX2)
         assert counts["calls"] >= 1, form
         assert any(n.endswith("_macs") for n in counts), form
 
@@ -235,7 +277,7 @@ def test_every_form_of_a_node_has_counts():
 def test_half_precision_is_cast():
     node, opset = node_of(UP.replace("float", "float16"), w=array(4, 8, 4, 4).astype("float16"))
     setting = setting_for(opset, CPU, node.dtype)
-    counts = node_features(node, "keep", setting, CPU, (1, 4, 6, 7))
+    counts = node_features(node, "keep", setting, CPU, (1, 4, 6, 7), AVX2)
     assert counts["cast"] == 4 * 6 * 7 + 8 * 14 * 16
 
 
@@ -245,4 +287,4 @@ def test_quantised_nodes_are_not_predicted():
       y = ConvTranspose <strides=[2,2]> (x, w) }"""
     node, opset = node_of(text, w=array(4, 8, 4, 4), s=np.float32(0.1), z=np.uint8(3))
     setting = setting_for(opset, CPU, node.dtype)
-    assert node_features(node, "keep", setting, CPU, (1, 4, 6, 7)) is None
+    assert node_features(node, "keep", setting, CPU, (1, 4, 6, 7), AVX2) is None

@@ -7,6 +7,7 @@ import pytest
 from convt_onnx import OptimizeOptions, inspect, optimize
 from convt_onnx.prediction import predictor as predicting
 from convt_onnx.prediction.table import TABLE_PATH, CostTable, Switch, cost_table
+from convt_onnx.prediction.vectors import KINDS
 
 from ..graph.building import array, model, write
 
@@ -28,8 +29,9 @@ def test_the_nearest_number_of_threads(threads, nanoseconds):
     assert TABLE.switch(threads) == TABLE.switches[{10: 1, 6: 2, 3: 8}[nanoseconds]]
 
 
-def test_the_table_that_comes_with_the_package():
-    table = cost_table()
+@pytest.mark.parametrize("vectors", KINDS.values(), ids=KINDS)
+def test_the_tables_that_come_with_the_package(vectors):
+    table = cost_table(vectors)
     assert {1, 2} <= set(table.nanoseconds)
     assert "onnxruntime" in table.environment
     assert set(table.switches) == set(table.nanoseconds)
@@ -37,7 +39,7 @@ def test_the_table_that_comes_with_the_package():
     for coefficients in table.nanoseconds.values():
         assert all(0 < x < 1e6 for x in coefficients.values())
         assert {"calls", "gemm_macs"} <= set(coefficients)
-    stated = json.loads(TABLE_PATH.read_text())["out_of_sample"]
+    stated = json.loads(TABLE_PATH.read_text())[vectors.name]["out_of_sample"]
     assert all(error["nodes"] > 100 for error in stated.values())
 
 
@@ -46,13 +48,13 @@ def expecting(monkeypatch):
     """Set what each form is expected to take, in microseconds."""
 
     def install(rest=1e6, **micros):
-        def counts(node, form, setting, target, x_shape):
+        def counts(node, form, setting, target, x_shape, vectors):
             asked.append((form, tuple(x_shape)))
             return {"calls": 1000 / 3 * micros.get(form.replace("-", "_"), rest)}
 
         asked = []
         monkeypatch.setattr(predicting, "node_features", counts)
-        monkeypatch.setattr(predicting, "cost_table", lambda: TABLE)
+        monkeypatch.setattr(predicting, "cost_table", lambda vectors: TABLE)
         return asked
 
     return install
