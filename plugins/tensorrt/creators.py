@@ -131,6 +131,7 @@ def _direct_record(spec: ConvTransposeSpec, *, has_bias: bool) -> PluginRecord:
 
 # The registry holds bare pointers: a creator must outlive whatever may look it up.
 _alive: list[Any] = []
+_registered: dict[tuple[str, str, str], Any] = {}
 
 
 def register(trt: Any, name: str, namespace: str = DOMAIN, *, tf32: bool = False) -> Any:
@@ -139,22 +140,29 @@ def register(trt: Any, name: str, namespace: str = DOMAIN, *, tf32: bool = False
     Raises:
         UsageError: TensorRT does not take it.
     """
-    registry = trt.get_plugin_registry()
     unregister(trt, name, namespace)
     creator = creator_class(trt)(name, namespace, tf32)
     _alive.append(creator)
-    if not registry.register_creator(creator, namespace):
+    registry = trt.get_plugin_registry()
+    taken = registry.register_creator(creator, namespace)
+    if not taken:  # somebody else's is there
+        registry.deregister_creator(registry.get_creator(name, VERSION, namespace))
+        taken = registry.register_creator(creator, namespace)
+    if not taken:
         raise UsageError(
             "TensorRT does not take the plugin's creator",
             where=name,
             help="TensorRT's log tells why; the plugin needs TensorRT 10.0 or later",
         )
+    _registered[trt.__name__, name, namespace] = creator
     return creator
 
 
 def unregister(trt: Any, name: str, namespace: str) -> None:
-    """Take a creator of that name out, where there is one."""
-    registry = trt.get_plugin_registry()
-    found = registry.get_creator(name, VERSION, namespace)
+    """Take a creator that was registered here out, where there is one.
+
+    It is not looked up: the registry follows the pointers of everybody's creators to find a name.
+    """
+    found = _registered.pop((trt.__name__, name, namespace), None)
     if found is not None:
-        registry.deregister_creator(found)
+        trt.get_plugin_registry().deregister_creator(found)

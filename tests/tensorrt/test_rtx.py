@@ -15,6 +15,7 @@ from convt_onnx.engine.network import parse
 from convt_onnx.engine.profiles import Range
 from convt_onnx.errors import UsageError
 from convt_onnx.plugins.tensorrt import layer as layers
+from convt_onnx.plugins.tensorrt.creators import VERSION, creator_class, register, unregister
 from convt_onnx.plugins.tensorrt.registering import register_nodes, register_override
 from convt_onnx.tuning.options import TuneOptions
 
@@ -128,6 +129,17 @@ BRANCHES = """g (float[n, 6, h, 5] x, bool c) => (float[] y) {
         }
     >
 }"""
+
+
+def test_the_place_of_a_creator_that_somebody_else_registered(rtx):
+    trt, name = rtx.module, "ConvTransposeOfSomebodyElse"
+    registry, others = trt.get_plugin_registry(), creator_class(rtx.module)(name, "", False)
+    assert registry.register_creator(others, "")
+    mine = register(trt, name, "")
+    assert registry.get_creator(name, VERSION, "") is mine
+    unregister(trt, name, "")
+    assert registry.get_creator(name, VERSION, "") is None
+    unregister(trt, name, "")
 
 
 def test_inside_branches(rtx, tmp_path):
