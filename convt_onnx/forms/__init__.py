@@ -16,6 +16,7 @@ from convt_onnx.forms.slices import SLICES, SLICES_PHASES
 from convt_onnx.forms.split import PHASES_SPLIT
 from convt_onnx.forms.taps import TAPS_COL2IM
 from convt_onnx.forms.unfold import UNFOLD
+from convt_onnx.forms.winograd import WINOGRAD
 from convt_onnx.forms.zero_insertion import ZERO_INSERTION
 
 FORMS: dict[str, Form] = {
@@ -40,6 +41,7 @@ FORMS: dict[str, Form] = {
         BANDS,
         BANDS_PHASES,
         SEPARABLE,
+        WINOGRAD,
         UNFOLD,
         OVERLAP_ADD,
         ZERO_INSERTION,

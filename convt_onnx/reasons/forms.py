@@ -120,4 +120,16 @@ REASONS = (
         "Kernels that interpolate along one axis after the other (bilinear) are such products, up "
         "to what float32 rounds; kernels that were trained are not.",
     ),
+    Reason(
+        "CT325",
+        "no three taps along the first of two axes to share",
+        "The form takes rows in pairs. It needs float32, two axes of known sizes, strides of 1, a "
+        "kernel of three undilated rows, one group of at least 16 channels in multiples of 4 on "
+        "either side, and a crop that the convolution's padding takes up.",
+    ),
+    Reason(
+        "CT326",
+        "sums of taps are not finite",
+        "The form adds up the rows of the kernel, which are beyond float32 here.",
+    ),
 )

@@ -36,6 +36,7 @@ FLOATS_ONLY = {
     "bands",
     "bands-phases",
     "separable",
+    "winograd",
 }
 # Not for as few groups as there are here.
 MANY_GROUPS = {"phases-joined"}
