@@ -108,7 +108,8 @@ def _product(em: Emitter, node: ConvTransposeNode, j: int, pairs: int) -> ir.Val
     rows, columns = (p.fused() for p in _plans(spec))
 
     def kernel() -> npt.NDArray[np.float32]:
-        sums = np.einsum("r,oirk->oik", KERNELS[j], _rows(weight, spec).astype(np.float64))
+        taps = _rows(weight, spec).astype(np.float64)
+        sums: npt.NDArray[np.float64] = np.einsum("r,oirk->oik", KERNELS[j], taps)
         return sums[:, :, None].astype(np.float32)
 
     bias = node.bias if j in (0, 3) else None
