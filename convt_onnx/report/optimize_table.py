@@ -31,7 +31,7 @@ def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -
     """Each node, then the model before and after, then what was verified and written."""
     console.print(
         f"convt-onnx {__version__} · {escape(str(result.source))} "
-        f"({len(result.decisions)} ConvTranspose, {size_text(result.input_bytes)}) "
+        f"({_node_count(result)} ConvTranspose, {size_text(result.input_bytes)}) "
         f"-> {result.target}"
     )
     rows = node_rows(result.decisions, result.verification, result.tuning)
@@ -39,7 +39,7 @@ def optimize_table(console: Console, result: OptimizeResult, *, verbose: bool) -
         _node_table(console, rows)
     for row in rows if console.width < TABLE_WIDTH else ():
         _node_lines(console, row)
-    if rows:
+    if rows or result.modified:
         _model_table(console, result)
         if any(row.before for row in rows) or (result.tuning and result.tuning.models):
             console.print(SPEED_LEGEND)
@@ -122,9 +122,14 @@ def _model_table(console: Console, result: OptimizeResult) -> None:
     console.print(table)
 
 
+def _node_count(result: OptimizeResult) -> int:
+    """All that were decided on; those of the file where none was, as without the last pass."""
+    return len(result.decisions) or result.ops_before.get("ConvTranspose", 0)
+
+
 def _print_changes(console: Console, result: OptimizeResult) -> None:
     for name, lines in result.changes.items():
-        console.print(f"{name}: {len(lines)} changes")
+        console.print(f"{name}: {len(lines)} change{'s' * (len(lines) != 1)}")
         for line in lines:
             console.print(f"  {escape(line)}")
 

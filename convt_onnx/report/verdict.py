@@ -13,6 +13,8 @@ def verdict(document: Document) -> list[str]:
         return [_bench_verdict(document)]
     nodes = document["nodes"]
     target = document["models"][-1]["target"]
+    if not nodes and document["models"][0]["ops"].get("ConvTranspose"):
+        return ["No form was chosen: the passes that were asked for do not replace nodes."]
     if not nodes:
         return ["The model has no ConvTranspose: there is nothing to do."]
     rewritten = sum(n["rewritten"] for n in nodes)

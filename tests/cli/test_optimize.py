@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -242,6 +244,16 @@ def test_passes_and_dumps(convt, source, tmp_path):
     done = convt("optimize", source, "--force", "--passes", "canonical-pads")
     assert done.code == 0
     assert op_types(onnx.load(source.with_name("model.convt.onnx"))) == ["ConvTranspose"] * 2
+
+
+def test_passes_that_choose_no_form(convt, source, tmp_path):
+    page = tmp_path / "page.html"
+    done = convt("optimize", source, "--passes", "canonical-pads", "--report", page)
+    assert done.code == 0
+    assert "(2 ConvTranspose, " in done.err
+    assert re.search(r"ConvTranspose +2 +2", done.err)
+    assert "No form was chosen" in page.read_text()
+    assert "no ConvTranspose" not in page.read_text()
 
 
 def test_a_dry_run_dumps_nothing(convt, source, tmp_path):

@@ -171,7 +171,9 @@ def test_times_of_what_was_not_taken_are_no_times_of_the_copy(result):
 
 
 def test_a_model_without_nodes(result):
-    nothing = replace(result, decisions=(), modified=False, verification=None, tuning=None)
+    nothing = replace(
+        result, decisions=(), modified=False, verification=None, tuning=None, ops_before={"Relu": 1}
+    )
     text = shown(nothing)
     assert "0 ConvTranspose" in text
     assert "there is nothing to do" in text
