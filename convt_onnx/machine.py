@@ -17,7 +17,7 @@ NUMBERS = {"family": "cpu family", "model": "model"}
 def processor() -> str:
     """The processor's name, and what tells it from others that a virtual machine names the same."""
     facts = _cpu_facts()
-    name = facts.get("model name", platform.processor() or platform.machine())
+    name = facts.get("model name") or platform.processor() or platform.machine()
     known = [f"{n} {facts[key]}" for n, key in NUMBERS.items() if key in facts]
     if has_avx512():
         known.append("AVX-512")
@@ -32,9 +32,11 @@ def has_avx512() -> bool:
 @cache
 def _cpu_facts() -> dict[str, str]:
     """What /proc/cpuinfo says of the first processor."""
-    if not CPU_INFO.is_file():
+    try:
+        text = CPU_INFO.read_text(errors="replace")
+    except OSError:
         return {}
-    lines = CPU_INFO.read_text().partition("\n\n")[0].splitlines()
+    lines = text.partition("\n\n")[0].splitlines()
     pairs = (line.partition(":") for line in lines)
     return {key.strip(): value.strip() for key, _, value in pairs}
 

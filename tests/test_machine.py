@@ -53,3 +53,16 @@ def test_a_system_without_proc(cpuinfo):
     cpuinfo()
     assert machine.processor()
     assert not machine.has_avx512()
+
+
+def test_a_file_that_is_not_text(cpuinfo):
+    cpuinfo()
+    machine.CPU_INFO.write_bytes(b"model name\t: Intel\xae Xeon\nflags\t: avx512f\n\n")
+    assert machine.processor().startswith("Intel")
+    assert machine.has_avx512()
+
+
+def test_a_file_that_cannot_be_read(cpuinfo):
+    cpuinfo()
+    machine.CPU_INFO.mkdir()
+    assert machine.processor()

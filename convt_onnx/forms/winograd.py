@@ -61,6 +61,8 @@ def _check(node: ConvTransposeNode, setting: Setting) -> Refusal | None:
         return Refusal("CT325", f"{channels} channels in {spec.group} groups")
     if _cuts(_plans(spec)):
         return Refusal("CT325", f"pads {[*spec.pads_begin, *spec.pads_end]}")
+    if setting.opset < 7:
+        return Refusal("CT306", f"Add needs opset 7, the model has {setting.opset}")
     if not isinstance(node.weight, ConstantOperand):
         return Refusal("CT314", f"weight {node.weight.value.name}")
     if not _sums_are_finite(node.weight):
@@ -77,11 +79,10 @@ def _cuts(plans: Sequence[PhaseAxis]) -> bool:
     return moves(plans) or any(min(p.fused().low, p.fused().high) < 0 for p in plans)
 
 
-def _rows(weight: ConstantOperand, spec: ConvTransposeSpec) -> npt.NDArray[np.generic]:
-    """[C_out, C_in, 3, K]: the kernel of the convolution."""
+def _packing(spec: ConvTransposeSpec) -> Packing:
+    """Of the convolution, whose kernel is [C_out, C_in, 3, K]."""
     fused = [p.fused() for p in _plans(spec)]
-    shape = tuple(f.taps for f in fused)
-    return packed_array(weight, Packing(spec, combine(fused, spec.kernel), shape))
+    return Packing(spec, combine(fused, spec.kernel), tuple(f.taps for f in fused))
 
 
 def _sums_are_finite(weight: ConstantOperand) -> bool:
@@ -90,10 +91,11 @@ def _sums_are_finite(weight: ConstantOperand) -> bool:
 
 
 def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
-    spec = node.spec
-    height, width = spec.output_sizes([n or 0 for n in node.sizes])
+    spec, (rows, columns) = node.spec, node.sizes
+    assert rows is not None and columns is not None
+    height, width = spec.output_sizes((rows, columns))
     pairs = -(-height // 2)
-    m = [_product(em, node, j, pairs) for j in range(len(INPUTS))]
+    m = [_product(em, node, j, rows, pairs) for j in range(len(INPUTS))]
     even = em.add(m[0], em.add(m[1], m[2]))
     odd = em.add(m[3], em.add(m[1], _negative(em, m[2], spec.out_channels)))
     both = em.op("Concat", [even, odd], axis=3)
@@ -101,21 +103,21 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     return em.crop(y, [2], [0], [2 * pairs - height])
 
 
-def _product(em: Emitter, node: ConvTransposeNode, j: int, pairs: int) -> ir.Value:
+def _product(em: Emitter, node: ConvTransposeNode, j: int, length: int, pairs: int) -> ir.Value:
     """m_j, [N, C_out, pairs, W]; those that one row alone takes bear its bias."""
-    spec, weight = node.spec, node.weight
+    weight, packing = node.weight, _packing(node.spec)
     assert isinstance(weight, ConstantOperand)
-    rows, columns = (p.fused() for p in _plans(spec))
+    rows, columns = (p.fused() for p in _plans(node.spec))
 
     def kernel() -> npt.NDArray[np.float32]:
-        taps = _rows(weight, spec).astype(np.float64)
+        taps = packed_array(weight, packing).astype(np.float64)
         sums: npt.NDArray[np.float64] = np.einsum("r,oirk->oik", KERNELS[j], taps)
         return sums[:, :, None].astype(np.float32)
 
     bias = node.bias if j in (0, 3) else None
     return em.conv(
-        _summed(em, node, j, rows, pairs),
-        em.shared((weight.value, spec, "winograd", j), kernel, "weight"),
+        _summed(em, node, j, rows, 2 * (pairs - 1) - length),
+        em.shared((weight.value, packing.key, "winograd", j), kernel, "weight"),
         None if bias is None else bias.value,
         kernel=[1, columns.taps],
         dilations=[1, columns.dilation],
@@ -125,13 +127,16 @@ def _product(em: Emitter, node: ConvTransposeNode, j: int, pairs: int) -> ir.Val
     )
 
 
-def _summed(em: Emitter, node: ConvTransposeNode, j: int, rows: ConvAxis, pairs: int) -> ir.Value:
-    """The sums of rows that m_j is of, [N, C_in, pairs, W]."""
+def _summed(em: Emitter, node: ConvTransposeNode, j: int, rows: ConvAxis, past: int) -> ir.Value:
+    """The sums of rows that m_j is of, [N, C_in, pairs, W].
+
+    The last pair begins `past` rows below the input, or above where it is negative.
+    """
     first, taps = INPUTS[j]
     # Padding is what is missing before the first row; where none is, zeros skip the rows above.
     low = max(rows.low - first, 0)
     taps = (*[0] * (first - rows.low + low), *taps)
-    missing = 2 * (pairs - 1) + len(taps) - low - (node.sizes[0] or 0)
+    missing = past + len(taps) - low
     channels = node.spec.in_channels
     array = np.tile(np.array(taps, dtype=np.float32)[:, None], (channels, 1, 1, 1))
     return em.conv(

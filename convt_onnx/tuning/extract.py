@@ -169,7 +169,10 @@ class _Builder:
         producer = node.x.producer()
         if producer is None:
             raise AssertionError("a grid comes from DequantizeLinear")
-        return self._copied(producer, [integers, *self._grid(grid)]).outputs[0]
+        x = self._copied(producer, [integers, *self._grid(grid)]).outputs[0]
+        # Some forms are written for the sizes.
+        x.type, x.shape = ir.TensorType(grid.scale.tensor.dtype), ir.Shape(shape)
+        return x
 
     def _quantised(self, y: ir.Value, grid: Grid) -> ir.Value:
         if grid.relu:

@@ -140,29 +140,36 @@ def register(trt: Any, name: str, namespace: str = DOMAIN, *, tf32: bool = False
     Raises:
         UsageError: TensorRT does not take it.
     """
-    unregister(trt, name, namespace)
+    key = trt.__name__, name, namespace
+    if key in _registered:
+        unregister(trt, _registered[key])
     creator = creator_class(trt)(name, namespace, tf32)
     _alive.append(creator)
     registry = trt.get_plugin_registry()
     taken = registry.register_creator(creator, namespace)
-    if not taken:  # somebody else's is there
-        registry.deregister_creator(registry.get_creator(name, VERSION, namespace))
-        taken = registry.register_creator(creator, namespace)
+    if not taken:  # somebody else's may be there
+        other = registry.get_creator(name, VERSION, namespace)
+        taken = (
+            other is not None
+            and registry.deregister_creator(other)
+            and registry.register_creator(creator, namespace)
+        )
     if not taken:
         raise UsageError(
             "TensorRT does not take the plugin's creator",
             where=name,
             help="TensorRT's log tells why; the plugin needs TensorRT 10.0 or later",
         )
-    _registered[trt.__name__, name, namespace] = creator
+    _registered[key] = creator
     return creator
 
 
-def unregister(trt: Any, name: str, namespace: str) -> None:
-    """Take a creator that was registered here out, where there is one.
+def unregister(trt: Any, creator: Any) -> None:
+    """Take out a creator that was registered here, unless another one has its place since.
 
     It is not looked up: the registry follows the pointers of everybody's creators to find a name.
     """
-    found = _registered.pop((trt.__name__, name, namespace), None)
-    if found is not None:
-        trt.get_plugin_registry().deregister_creator(found)
+    key = trt.__name__, creator.name, creator.plugin_namespace
+    if _registered.get(key) is creator:
+        del _registered[key]
+        trt.get_plugin_registry().deregister_creator(creator)

@@ -29,7 +29,7 @@ class Registration:
     def close(self) -> None:
         """Take the creators back."""
         for creator in self.creators:
-            unregister(self.trt, creator.name, creator.plugin_namespace)
+            unregister(self.trt, creator)
 
 
 def register_nodes(trt: Any, model: Model, *, tf32: bool = False) -> Registration:

@@ -137,9 +137,12 @@ def test_the_place_of_a_creator_that_somebody_else_registered(rtx):
     assert registry.register_creator(others, "")
     mine = register(trt, name, "")
     assert registry.get_creator(name, VERSION, "") is mine
-    unregister(trt, name, "")
-    assert registry.get_creator(name, VERSION, "") is None
-    unregister(trt, name, "")
+    newer = register(trt, name, "")
+    unregister(trt, mine)
+    assert registry.get_creator(name, VERSION, "") is newer
+    for _ in range(2):
+        unregister(trt, newer)
+        assert registry.get_creator(name, VERSION, "") is None
 
 
 def test_inside_branches(rtx, tmp_path):

@@ -174,6 +174,29 @@ def test_quantised_nodes_keep_their_surroundings(tmp_path, between):
     assert all(value.dtype == np.uint8 for value, _ in values.values())
 
 
+BILINEAR = np.outer([1, 3, 3, 1], [1, 3, 3, 1]).astype(np.float32) / 16
+
+
+@pytest.mark.parametrize(
+    ("form", "attributes", "weight"),
+    [
+        ("winograd", "pads=[1,1,1,1]", array(16, 16, 3, 3)),
+        ("winograd", "pads=[0,0,0,0]", array(16, 16, 3, 3)),
+        ("separable", "strides=[2,2], group=16", np.tile(BILINEAR, (16, 1, 1, 1))),
+    ],
+)
+def test_forms_for_known_sizes_behind_quantised_inputs(tmp_path, form, attributes, weight):
+    text = """g (float[1,16,9,7] x) => (float[A,B,C,D] y) {
+      q = QuantizeLinear (x, s, z)
+      d = DequantizeLinear (q, s, z)
+      [up] y = ConvTranspose <...> (d, w) }""".replace("...", attributes)
+    proto = model(text, w=weight, s=np.float32(0.03), z=np.uint8(128))
+    inferred = onnx.shape_inference.infer_shapes(proto)
+    values = results(inferred, shape=(1, 16, 9, 7), tmp_path=tmp_path)
+    check_same(values)
+    assert form in values
+
+
 def test_types_that_the_target_has_no_kernel_for(tmp_path):
     text = (HEAD + UP.replace("h =", "y =") + "}").replace("float", "bfloat16")
     weights = {"w": GROUPED.astype(ml_dtypes.bfloat16), "b": BIAS.astype(ml_dtypes.bfloat16)}
