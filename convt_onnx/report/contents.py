@@ -12,6 +12,9 @@ from convt_onnx.spec import ConvTransposeSpec
 from convt_onnx.tuning.times import Attempt, Timing
 from convt_onnx.verify import Comparison, NodeCheck, Tolerance
 
+# The form that is the node as it was.
+ORIGINAL = "keep"
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -65,7 +68,10 @@ class ModelRow:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRow:
-    """One form of one node: its work or why it is out, and its time or why it has none."""
+    """One form of one node: its work or why it is out, and its time or why it has none.
+
+    `expected_us` is by the cost model, in microseconds; None where it was not asked.
+    """
 
     form: str
     macs: int | None
@@ -73,6 +79,7 @@ class CandidateRow:
     refusal: Refusal | None
     time: Timing | None
     untimed: str
+    expected_us: float | None
 
 
 @dataclass(frozen=True, slots=True)

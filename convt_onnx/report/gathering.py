@@ -13,6 +13,7 @@ from convt_onnx.optimization import OptimizeResult
 from convt_onnx.pipeline import PASSES
 from convt_onnx.reasons import REASONS, Reason, Refusal
 from convt_onnx.report.contents import (
+    ORIGINAL,
     CandidateRow,
     Measured,
     ModelRow,
@@ -29,8 +30,6 @@ from convt_onnx.report.units import time_text
 from convt_onnx.tuning.times import Attempt, FormTiming, NodeTiming, Timing, Tuning
 from convt_onnx.verify import NodeCheck, Verification
 
-# The form that is the node as it was.
-ORIGINAL = "keep"
 # Of their median, the distance of the quartiles of the runs of one thing on a busy machine.
 BUSY = 0.4
 
@@ -232,6 +231,7 @@ def _candidate_row(candidate: Candidate, timed: FormTiming | None) -> CandidateR
         refusal=candidate.refusal,
         time=None if timed is None else timed.time,
         untimed="" if timed is None else timed.why,
+        expected_us=candidate.expected_us,
     )
 
 

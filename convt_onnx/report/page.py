@@ -23,6 +23,7 @@ from convt_onnx.report.units import (
     time_text,
 )
 from convt_onnx.report.verdict import facts, verdict
+from convt_onnx.report.why_not import why_not
 
 MAX_BYTES = 300_000
 # How long lists may be; the first page that is small enough is taken.
@@ -37,7 +38,8 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def page(document: Document) -> bytes:
     """The page of a report's JSON document, at most MAX_BYTES; long lists are cut to fit."""
-    clean = _printable(document)
+    # What the package itself says of a reason is shown whole; other strings may be a model's.
+    clean = _printable(document) | {"reasons": document["reasons"]}
     template = _environment().get_template("report.html")
     for limit in LIMITS:
         data = template.render(**_variables(clean, _cut(clean, limit), limit)).encode()
@@ -65,6 +67,7 @@ def _environment() -> Environment:
         "size": size_text,
         "small": _small_text,
         "time": time_text,
+        "why_not": why_not,
     }
     return environment
 
@@ -94,7 +97,7 @@ def _variables(full: Document, cut: Document, limit: int) -> Document:
 
 
 def _best_times(document: Document) -> dict[int, float]:
-    """Microseconds that the roof allows, by node number."""
+    """Microseconds at the measured peaks, by node number."""
     peaks = document["peaks"]
     if peaks is None:
         return {}

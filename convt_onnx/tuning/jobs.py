@@ -21,9 +21,11 @@ from convt_onnx.tuning.choosing import Measured
 from convt_onnx.tuning.extract import activation_behind
 from convt_onnx.tuning.runtime import Runtime
 from convt_onnx.tuning.sizes import Shape
+from convt_onnx.tuning.times import FormTiming
 
 # A form with more arithmetic than this many times the least is not timed.
 MAX_WORK = 16
+TOO_MUCH = f"over {MAX_WORK} times the work of the least"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,16 @@ def make_job(
         "forms": {f: [works[f].macs, works[f].elements] for f in forms},
     }
     return Job(read, weighed.setting, activation, forms, shapes, least, key)
+
+
+def left_out(job: Job, decision: Decision) -> tuple[FormTiming, ...]:
+    """The forms of a node that apply and are not timed, with the reason."""
+    none = (None,) * len(job.shapes)
+    return tuple(
+        FormTiming(c.form, None, TOO_MUCH, none)
+        for c in decision.candidates
+        if c.work is not None and c.form not in job.forms
+    )
 
 
 def at_sizes(decision: Decision, x_shape: Shape, inputs: str) -> Decision:

@@ -23,7 +23,7 @@ from convt_onnx.targets import Target
 from convt_onnx.tuning.cache import TimingCache
 from convt_onnx.tuning.choosing import Measured, Pick, choose, measured, undecided
 from convt_onnx.tuning.extract import node_model
-from convt_onnx.tuning.jobs import Job, Outcome, Weighed, at_sizes, make_job
+from convt_onnx.tuning.jobs import Job, Outcome, Weighed, at_sizes, left_out, make_job
 from convt_onnx.tuning.options import TuneOptions
 from convt_onnx.tuning.race import Limits, Loader, Race
 from convt_onnx.tuning.runtime import Runtime
@@ -289,7 +289,7 @@ def _node_timing(expected: Decision, job: Job, outcome: Outcome, pick: Pick) -> 
         path=expected.path,
         x_shapes=job.shapes,
         dtype=expected.dtype or "",
-        forms=forms,
+        forms=(*forms, *left_out(job, expected)),
         chosen=pick.form,
         cached=outcome.cached,
         deciding=pick.deciding,

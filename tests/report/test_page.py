@@ -6,13 +6,17 @@ from itertools import cycle
 
 import pytest
 
+from convt_onnx.reasons import REASONS
 from convt_onnx.report import page as page_module
+from convt_onnx.report.gathering import report_of
 from convt_onnx.report.peaks import measure_peaks, peaks_for
+from convt_onnx.report.units import NO_BREAK
+from convt_onnx.report.writing import report_document
 
 from ..graph.building import model
 from ..tuning.faking import FakeRuntime, FakeTimed
 from .made_up import not_taken, untimed
-from .parsed import bars
+from .parsed import bars, parse
 from .showing import ids, shown
 
 EMPTY = "g (float[2] x) => (float[2] y) { y = Relu (x) }"
@@ -73,6 +77,14 @@ def test_points_of_the_roofline_are_where_the_json_says(result):
             shown_rate = float(number) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[prefix]
             assert shown_rate == pytest.approx(rate, rel=0.02)
     assert "made up for a test" in tree.one("section", aria_labelledby="machine").text
+
+
+def test_the_roof_is_no_promise(result):
+    _, tree = shown(result)
+    nodes = tree.one("section", aria_labelledby="nodes").text
+    assert re.search(r"at the measured peaks it takes [\d.]+ µs, and a form that does fewer", nodes)
+    assert "at least" not in nodes
+    assert "at best" not in tree.one("section", aria_labelledby="machine").text
 
 
 def test_points_of_the_error_plot_lie_below_the_diagonal(result):
@@ -188,6 +200,17 @@ def test_a_model_without_nodes_has_a_page(tmp_path):
     assert "no ConvTranspose" in tree.one("header").text
     assert not tree.all("section", aria_labelledby="nodes")
     assert {a.attributes["href"][1:] for a in tree.all("a")} <= ids(tree)
+
+
+def test_every_reason_of_the_package_is_whole(result):
+    reasons = tuple(REASONS.values())
+    document = report_document(replace(report_of(result), reasons=reasons))
+    tree = parse(page_module.page(document))
+    for reason in reasons:
+        entry = tree.one("div", id=reason.id)
+        assert entry.one("dt").text == f"{reason.id}: {reason.title}"
+        shown_text = entry.one("dd").text.replace(NO_BREAK, " ")
+        assert shown_text == reason.text.replace("`", "")
 
 
 def test_reasons_show_code_as_code(result):

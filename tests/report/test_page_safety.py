@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +61,14 @@ def test_names_that_are_not_unicode_are_spelt_out(result):
     path = Path("/tmp") / b"\xff.onnx".decode("utf-8", "surrogateescape")
     _, tree = shown(replace(result, source=path), ["convt-onnx", str(path)])
     assert r"\udcff.onnx" in tree.text
+
+
+def test_a_long_name_is_cut_in_its_middle(result):
+    name = f"first{'n' * 300}last"
+    decisions = (replace(result.decisions[0], path=name), *result.decisions[1:])
+    _, tree = shown(replace(result, decisions=decisions))
+    assert name not in tree.text
+    assert re.search("firstn{50,}…n{50,}last", tree.text)
 
 
 def chain(count, name_length):

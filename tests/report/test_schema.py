@@ -90,6 +90,15 @@ def test_without_times_checks_or_a_file(tmp_path):
     assert all(n["before"] is n["after"] is None for n in document["nodes"])
 
 
+def test_expected_times_where_nothing_was_timed(tmp_path):
+    result = untimed(tmp_path)
+    document = valid(result)
+    for decision, node in zip(result.decisions, document["nodes"], strict=True):
+        expected = {c.form: c.expected_us for c in decision.candidates}
+        assert {c["form"]: c["expected_us"] for c in node["candidates"]} == expected
+        assert expected["keep"] > 0
+
+
 UNREAD = """g (float[1,3,5] x, float[3,2,4] w) => (float[A,B,C] y) {
   [n] y = ConvTranspose <strides=[2]> (x, w) }"""
 

@@ -206,3 +206,16 @@ def test_large_weights_are_not_loaded_all_at_once(tuned, monkeypatch):
     (node,) = result.tuning.nodes
     assert (node.chosen, node.forms[0].form) == ("phases", "keep")
     assert 2 < len(node.forms) <= len(pairs) + 1
+
+
+def test_what_does_too_much_work_is_not_timed_and_told(tuned):
+    text = ONE.replace("strides=[2,2]", "strides=[5,5]")
+    result = tuned(model(text, w=array(3, 4, 5, 5)), by_form(FASTER))
+    (node,) = result.tuning.nodes
+    (inserted,) = [f for f in node.forms if f.form == "zero-insertion"]
+    assert (inserted.time, inserted.times) == (None, (None,))
+    assert inserted.why == "over 16 times the work of the least"
+    (decision,) = result.decisions
+    applying = {c.form for c in decision.candidates if c.work is not None}
+    assert {f.form for f in node.forms} == applying
+    assert all(f.time is not None or f.why for f in node.forms)
