@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
+
 from convt_onnx import model_io
 from convt_onnx.engine.header import is_engine
 from convt_onnx.errors import UsageError
@@ -41,11 +43,31 @@ def verify_files(
     for path in (Path(original), Path(other)):
         loaded = model_io.load(path)
         sources.append(Source(loaded.proto, loaded.path.parent))
-    names = [input_names(s.proto.graph) for s in sources]
+    _require_same_inputs(*(s.proto.graph for s in sources))
+    return verify(sources[0], sources[1], options or VerifyOptions())
+
+
+def _require_same_inputs(original: onnx.GraphProto, other: onnx.GraphProto) -> None:
+    names = [sorted(input_names(g)) for g in (original, other)]
+    ranks = [
+        {i.name: len(i.type.tensor_type.shape.dim) for i in g.input if _has_shape(i)}
+        for g in (original, other)
+    ]
+    differing = sorted(n for n, rank in ranks[0].items() if ranks[1].get(n, rank) != rank)
+    where = ""
     if names[0] != names[1]:
+        where = " against ".join(map(", ".join, names))
+    elif differing:
+        name = differing[0]
+        where = f"{name} has {ranks[0][name]} axes against {ranks[1][name]}"
+    if where:
         raise UsageError(
             "the models take different inputs, so they cannot be compared",
-            where=" against ".join(", ".join(sorted(n)) for n in names),
-            help="only models with the same input names can be compared",
+            where=where,
+            help="only models with inputs of the same names and axes can be compared",
         )
-    return verify(sources[0], sources[1], options or VerifyOptions())
+
+
+def _has_shape(value: onnx.ValueInfoProto) -> bool:
+    """Whether it declares how many axes it has."""
+    return value.type.tensor_type.HasField("shape")

@@ -58,6 +58,12 @@ def test_verify_models_with_other_inputs(convt, tmp_path):
     convt("verify", first, second).check_failed(2, "different inputs", "x against z")
 
 
+def test_verify_models_whose_inputs_have_other_axes(convt, source, tmp_path):
+    flat = "g (float[2,3,13,7] x) => (float[A,B,C,D] y) { y = Relu (x) }"
+    other = write(model(flat), tmp_path, "other.onnx")
+    convt("verify", source, other).check_failed(2, "different inputs", "x has 3 axes against 4")
+
+
 def test_verify_quietly(convt, source):
     done = convt("verify", source, source, "-q")
     assert (done.code, done.out, done.err) == (0, "PASSED\n", "")
