@@ -70,4 +70,4 @@ def _require_same_inputs(original: onnx.GraphProto, other: onnx.GraphProto) -> N
 
 def _has_shape(value: onnx.ValueInfoProto) -> bool:
     """Whether it declares how many axes it has."""
-    return value.type.tensor_type.HasField("shape")
+    return bool(value.type.tensor_type.HasField("shape"))
