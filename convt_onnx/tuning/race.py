@@ -228,8 +228,15 @@ class Race:
                 self.samples[best]
             ):
                 self.dropped[name] = f"{slower.median:.2f} times slower than {best}"
-            elif slower.low > 1 or (slower.high < 1 + self.margin and self._later(name, best)):
+            elif slower.low > 1 or (self._same(slower) and self._later(name, best)):
                 self.dropped[name] = f"not faster than {best}"
+
+    def _same(self, ratio: Ratio) -> bool:
+        """Whether neither of the two can be ahead by the margin.
+
+        The best so far is the one with the shortest sample, which is not always the fastest.
+        """
+        return ratio.low > 1 / (1 + self.margin) and ratio.high < 1 + self.margin
 
     def _later(self, name: str, other: str) -> bool:
         order = list(self.loaders)

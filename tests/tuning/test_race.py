@@ -121,6 +121,13 @@ def test_equal_leaders_leave_one():
     assert len(found.dropped) == 1
 
 
+def test_one_lucky_sample_does_not_end_what_is_ahead():
+    lucky = [1.0] * (WARM_UP + 4) + [0.5] + [1.0] * 1000
+    found = race(keep=lucky, b=noisy(0.9, 1, spread=0.4))
+    assert not found.dropped
+    assert chosen(found) == "b"
+
+
 def test_time_runs_out():
     clock = Clock()
     found = race(clock, seconds=20.0, keep=[1.0, 1.2], b=[1.1, 1.0])
