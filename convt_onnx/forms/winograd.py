@@ -97,7 +97,7 @@ def _emit(em: Emitter, node: ConvTransposeNode, setting: Setting) -> ir.Value:
     pairs = -(-height // 2)
     m = [_product(em, node, j, rows, pairs) for j in range(len(INPUTS))]
     even = em.add(m[0], em.add(m[1], m[2]))
-    odd = em.add(m[3], em.add(m[1], _negative(em, m[2], spec.out_channels)))
+    odd = em.add(m[3], em.add(m[1], _depthwise(em, m[2], spec.out_channels, (-1,))))
     both = em.op("Concat", [even, odd], axis=3)
     y = em.reshape(both, [0, spec.out_channels, 2 * pairs, width])
     return em.crop(y, [2], [0], [2 * pairs - height])
@@ -137,32 +137,33 @@ def _summed(em: Emitter, node: ConvTransposeNode, j: int, rows: ConvAxis, past: 
     low = max(rows.low - first, 0)
     taps = (*[0] * (first - rows.low + low), *taps)
     missing = past + len(taps) - low
-    channels = node.spec.in_channels
-    array = np.tile(np.array(taps, dtype=np.float32)[:, None], (channels, 1, 1, 1))
+    pads = (low, max(missing, 0))
+    return _depthwise(em, node.x, node.spec.in_channels, taps, pads=pads, stride=2)
+
+
+def _depthwise(
+    em: Emitter,
+    x: ir.Value,
+    channels: int,
+    taps: tuple[int, ...],
+    *,
+    pads: tuple[int, int] = (0, 0),
+    stride: int = 1,
+) -> ir.Value:
+    """The same sum of rows for every channel."""
+    column = np.array(taps, dtype=np.float32)[:, None]
     return em.conv(
-        node.x,
-        em.shared(("winograd", channels, taps), lambda: array, "rows"),
+        x,
+        em.shared(
+            ("winograd", channels, taps), lambda: np.tile(column, (channels, 1, 1, 1)), "rows"
+        ),
         None,
         kernel=[len(taps), 1],
         dilations=[1, 1],
-        low=[low, 0],
-        high=[max(missing, 0), 0],
+        low=[pads[0], 0],
+        high=[pads[1], 0],
         group=channels,
-        strides=[2, 1],
-    )
-
-
-def _negative(em: Emitter, y: ir.Value, channels: int) -> ir.Value:
-    array = np.full((channels, 1, 1, 1), -1, dtype=np.float32)
-    return em.conv(
-        y,
-        em.shared(("winograd", channels, "sign"), lambda: array, "sign"),
-        None,
-        kernel=[1, 1],
-        dilations=[1, 1],
-        low=[0, 0],
-        high=[0, 0],
-        group=channels,
+        strides=[stride, 1],
     )
 
 

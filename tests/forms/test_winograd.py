@@ -81,7 +81,13 @@ def test_every_crop_of_odd_and_even_heights(begin, end, height):
 
 def test_rows_below_the_last_hold_the_bias_alone():
     case = case_of(plain(output_padding=(4, 0)), (5, 4))
-    compare(case, lowered(case, ["winograd"]), ["winograd"], case.sizes, 2)
+    made, arrays = lowered(case, ["winograd"]), case.arrays((5, 4), 2)
+    y = run(case, made, {"x": arrays["x"]})["y_winograd"]
+    assert y.shape == (2, 20, 9, 4)
+    # The input's last row reaches one row past its own with this crop, and four more are padded.
+    assert (y[:, :, 6:] == arrays["b"][:, None, None]).all()
+    assert (y[:, :, :6] != arrays["b"][:, None, None]).all()
+    compare(case, made, ["winograd"], case.sizes, 2)
 
 
 def test_two_thirds_of_the_products():

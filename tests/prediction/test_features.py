@@ -93,6 +93,12 @@ def test_columns_without_a_stride_are_added_in_runs():
     assert "col2im_2d_strided" not in counts
 
 
+def conv_of(channels, group):
+    return (
+        f"g (float[1,{channels},9,8] x) => (float[A,B,C,D] y) {{ y = Conv <group={group}> (x, w) }}"
+    )
+
+
 BLOCKED = [
     # Input channels, groups, weight, and what is counted in blocks of 8 and of 16.
     (16, 1, (24, 16, 3, 3), "blocked_macs", "blocked_macs"),
@@ -113,11 +119,8 @@ BLOCKED = [
 
 @pytest.mark.parametrize(("channels", "group", "weight", "narrow", "wide"), BLOCKED)
 def test_which_convolutions_take_the_blocked_layout(channels, group, weight, narrow, wide):
-    text = (
-        f"g (float[1,{channels},9,8] x) => (float[A,B,C,D] y) {{ y = Conv <group={group}> (x, w) }}"
-    )
     for vectors, kind in ((AVX2, narrow), (AVX512, wide)):
-        counts = counted(text, vectors, w=array(*weight))
+        counts = counted(conv_of(channels, group), vectors, w=array(*weight))
         found = {n for n in counts if n in ("blocked_macs", "gemm_macs", "blocked_depthwise_macs")}
         assert found == {kind}
 
@@ -125,13 +128,10 @@ def test_which_convolutions_take_the_blocked_layout(channels, group, weight, nar
 @pytest.mark.skipif(not X86, reason="the kinds of processors are those of x86")
 @pytest.mark.parametrize(("channels", "group", "weight", "narrow", "wide"), BLOCKED)
 def test_onnx_runtime_takes_the_same_convolutions(tmp_path, channels, group, weight, narrow, wide):
-    text = (
-        f"g (float[1,{channels},9,8] x) => (float[A,B,C,D] y) {{ y = Conv <group={group}> (x, w) }}"
-    )
     options = ort.SessionOptions()
     options.log_severity_level = 3
     options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
-    made = model(text, w=array(*weight)).SerializeToString()
+    made = model(conv_of(channels, group), w=array(*weight)).SerializeToString()
     ort.InferenceSession(made, options, providers=["CPUExecutionProvider"])
     taken = onnx.load(options.optimized_model_filepath).graph.node
     blocked = any(n.op_type == "ReorderOutput" for n in taken)
